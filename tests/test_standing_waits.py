@@ -299,7 +299,7 @@ import torch
 from torch import nn
 from tqdm import tqdm
 
-from scores import Deep, Hits, Shape, hits, shape
+from scores import Deep, Hits, Shape, hits, named, shape, sized, weighed
 
 device = "cuda"
 model = nn.Linear(4, 3).to(device)
@@ -325,6 +325,7 @@ def run(verbose):
 print(run(True))
 """
 SCORES = """\
+import numpy as np
 import torch
 from torch import nn
 
@@ -352,6 +353,21 @@ def hits(out, y):
 
 def shape(out, y):
     return out.size(0) + y.size(0)
+
+
+NAMES = np.array(["a", "b"])
+
+
+def named(out, y):
+    return out.max() * len(NAMES.tolist())
+
+
+def sized(out, y):
+    return out.max() / np.prod(out.shape).item()
+
+
+def weighed(out, weights):
+    return out.max() * weights.tolist()[0]
 """
 HITS = "(out.argmax(1) == y).sum()"
 STAYS = {
@@ -364,6 +380,9 @@ STAYS = {
     "behind more work": f"out = model(x)\n        names[{HITS}.item()] = i",
     "a function that reads nothing": "a += shape(out, y)",
     "an object that reads nothing": "a += Shape()(out, y)",
+    "a function that reads an array": "a += named(out, y)",
+    "a function that reads its own number": "a += sized(out, y)",
+    "a function that reads another argument": "a += weighed(out, target)",
     "a network that reads before its work": "a += deep(out, y).detach()",
     "of the host": "a += hits(data, target)",
 }

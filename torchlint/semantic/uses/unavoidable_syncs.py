@@ -3,7 +3,7 @@ one off saves next to nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TypeVar
 
 import libcst as cst
@@ -25,6 +25,7 @@ from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.host_needs import decides, needed_at_once, reads_inside, sizes
 from torchlint.semantic.values.definitions_behind import functions, method
 from torchlint.semantic.values.inferred import inferred
+from torchlint.semantic.values.params import bind
 from torchlint.semantic.values.place import on_device
 from torchlint.semantic.values.value import CPU
 
@@ -322,13 +323,34 @@ def _stays_inside(module: Module, call: cst.Call, left: Collection[cst.CSTNode])
     elif value.kind == "number" and value.dtype == "float" and not works:
         return True
     else:
+        given = {}
+        if isinstance(function, cst.FunctionDef) and function.name.value != "forward":
+            given = bind(function, call, where.class_of(function) is not None)
         calls = where.within(function.body, cst.Call)
-        reads = [each for each in calls if method_called(each) in _READS]
+        reads = [
+            each
+            for each in calls
+            if method_called(each) in _READS and _may_be_there(module, where, each, given)
+        ]
     return any(
         not _chosen(where, each, function)
         and (not works or isinstance(where.small_statement(each), cst.Return))
         for each in reads
     )
+
+
+def _may_be_there(
+    module: Module, where: Module, read: cst.Call, given: Mapping[str, cst.BaseExpression]
+) -> bool:
+    """Say whether a method may be one of a tensor on the device: of what a function of another file
+    is given it is only what is known to be there."""
+    root: cst.CSTNode = read.func
+    while isinstance(root, (cst.Attribute, cst.Subscript, cst.Call)):
+        root = root.func if isinstance(root, cst.Call) else root.value
+    if isinstance(root, cst.Name) and root.value in given:
+        return on_device(module, given[root.value]) is True
+    value = inferred(where, cst.ensure_type(read.func, cst.Attribute).value)
+    return value.kind in ("?", "tensor", "batch") and value.device != CPU
 
 
 def _called_object(module: Module, call: cst.Call) -> list[tuple[Module, cst.FunctionDef]]:
