@@ -32,6 +32,7 @@ from torchlint.semantic.values.value import CPU
 _BRANCHES = (cst.If, cst.IfExp, cst.Try, cst.Match)
 _COPIES = frozenset(("cpu", "numpy", "tolist"))
 _READS = _COPIES | {"item"}
+_NUMBERS = frozenset(("builtins.float", "builtins.int", "builtins.bool"))
 _STARTS_WORK = frozenset(("backward", "step"))
 _Place = TypeVar("_Place", bound=cst.CSTNode)
 _KINDS = (cst.Name, cst.Attribute, cst.Subscript, cst.Comparison, cst.Call)
@@ -315,13 +316,11 @@ def _stays_inside(module: Module, call: cst.Call, left: Collection[cst.CSTNode])
     if len(behind) != 1:
         return False
     where, function = behind[0]
-    value, works = inferred(module, call), _starts_work(module, call)
+    works = _starts_work(module, call)
     if where is module:
         reads = [each for each in left if module.function(each) is function]
     elif not any(on_device(module, arg.value) for arg in call.args):
         return False
-    elif value.kind == "number" and value.dtype == "float" and not works:
-        return True
     else:
         given = {}
         if isinstance(function, cst.FunctionDef) and function.name.value != "forward":
@@ -330,7 +329,7 @@ def _stays_inside(module: Module, call: cst.Call, left: Collection[cst.CSTNode])
         reads = [
             each
             for each in calls
-            if method_called(each) in _READS and _may_be_there(module, where, each, given)
+            if (read := _read_by(where, each)) and _may_be_there(module, where, read, given)
         ]
     return any(
         not _chosen(where, each, function)
@@ -339,17 +338,31 @@ def _stays_inside(module: Module, call: cst.Call, left: Collection[cst.CSTNode])
     )
 
 
+def _read_by(module: Module, call: cst.Call) -> cst.BaseExpression | None:
+    """Return the tensor, if it is one, that a call reads on the host: ``x.item()``,
+    ``float(x)``."""
+    match call:
+        case cst.Call(func=cst.Attribute(value=read, attr=cst.Name(name))) if name in _READS:
+            return read
+        case cst.Call(func=func, args=[cst.Arg(value=read)]) if module.name(func) in _NUMBERS:
+            return read
+    return None
+
+
 def _may_be_there(
-    module: Module, where: Module, read: cst.Call, given: Mapping[str, cst.BaseExpression]
+    module: Module,
+    where: Module,
+    read: cst.BaseExpression,
+    given: Mapping[str, cst.BaseExpression],
 ) -> bool:
-    """Say whether a method may be one of a tensor on the device: of what a function of another file
-    is given it is only what is known to be there."""
-    root: cst.CSTNode = read.func
+    """Say whether something may be a tensor on the device: of what a function of another file is
+    given it is only what is known to be there."""
+    root: cst.CSTNode = read
     while isinstance(root, (cst.Attribute, cst.Subscript, cst.Call)):
         root = root.func if isinstance(root, cst.Call) else root.value
     if isinstance(root, cst.Name) and root.value in given:
         return on_device(module, given[root.value]) is True
-    value = inferred(where, cst.ensure_type(read.func, cst.Attribute).value)
+    value = inferred(where, read)
     return value.kind in ("?", "tensor", "batch") and value.device != CPU
 
 
