@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from torchlint.semantic.code.handed_classes import hands_on
+from tests.checking import check
+from torchlint.semantic.code.handed_classes import hands_on, objects_leave
 from torchlint.semantic.project.calls import objects_of
 
 
@@ -49,6 +50,48 @@ def test_a_class_is_handed_on(text: str) -> None:
 )
 def test_a_class_is_made_by_its_name_alone(text: str) -> None:
     assert not hands_on("Net", text)
+
+
+@pytest.mark.parametrize(
+    ("text", "leave"),
+    [
+        ("net = Net(1)\nprint(net(2))\nself.net = Net(2)\nself.net(3)\nNet(1)(2)", False),
+        ("net: Net = Net(1)\nother(1)", False),
+        ("KINDS = {'a': Net}", True),
+        ("run(Net(1))", True),
+        ("steps = [Net(1), Net(2)]", True),
+        ("def build(): return Net(1)", True),
+        ("net = Net(1)\nrun(2, net)", True),
+        ("self.net = Net(1)\nrun(step=self.net)", True),
+        ("def run(x, nets=(Net(1),)): pass", True),
+    ],
+)
+def test_objects_are_called_here_alone_where_none_leaves(text: str, leave: bool) -> None:
+    assert objects_leave("Net", text) is leave
+
+
+LOSS = """\
+import torch
+
+
+class Loss:
+    def __call__(self, out, y):
+        weight = torch.zeros(3).to(out.device)
+        return (out - y).mean() * weight.sum()
+{registry}
+
+if __name__ == "__main__":
+    loss = Loss()
+    print(loss(torch.randn(3), torch.randn(3)))
+"""
+
+
+@pytest.mark.parametrize(("registry", "codes"), [("LOSSES = {'plain': Loss}", ["TL102"]), ("", [])])
+def test_a_trial_is_the_only_call_where_nobody_else_has_the_class(
+    registry: str, codes: list[str]
+) -> None:
+    found = check(LOSS.format(registry=registry), codes=frozenset({"TL102"})).findings
+    assert [each.code for each in found] == codes
 
 
 def test_names_of_objects_are_found_in_time_in_a_file_of_data() -> None:

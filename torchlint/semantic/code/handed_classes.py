@@ -27,13 +27,23 @@ def hands_on(cls: str, text: str) -> bool:
     return names is None or cls in names
 
 
+def objects_leave(cls: str, text: str) -> bool:
+    """Say whether a text may have other code call objects of a class: it hands the class on, or an
+    object that it makes of it."""
+    names = _handed_on(text) if cls in text else ()
+    return names is None or cls in names or f"{cls}()" in names
+
+
 @functools.lru_cache(maxsize=_KEPT)
 def _handed_on(text: str) -> frozenset[str] | None:
-    """Return the last names of all, classes or not, that a text hands on; None for no Python."""
+    """Return the last names of all, classes or not, that a text hands on, ``C()`` for an object of
+    a class; None for no Python."""
     tree = parsed(text)
     if tree is None:
         return None
-    above, found, others = parents(tree), set(), []
+    above, found = parents(tree), set[str]()
+    made: list[tuple[str, str]] = []
+    others: list[tuple[str, str]] = []
     for node in above:
         match node:
             case ast.Name(ctx=ast.Load()) | ast.Attribute(ctx=ast.Load()):
@@ -47,9 +57,11 @@ def _handed_on(text: str) -> frozenset[str] | None:
                 found.add(name)
             case ast.Call(func=func) if _is_own_class(func):
                 found.update(_class_around(node, above))
+            case ast.Call(func=func):
+                made += [(f"{last_name(func)}()", each) for each in _holders(node, above)]
             case ast.alias(name=name, asname=str(other)):
                 others.append((name.rpartition(".")[2], other))
-    found.update(name for name, other in others if other in found)
+    found.update(name for name, other in (*others, *made) if not other or other in found)
     return frozenset(found)
 
 
@@ -65,6 +77,16 @@ def _is_handed(node: ast.AST, above: dict[ast.AST, ast.AST]) -> bool:
         case ast.AnnAssign(value=value):
             return node is value
     return isinstance(up, _HOLDERS)
+
+
+def _holders(call: ast.Call, above: dict[ast.AST, ast.AST]) -> list[str]:
+    """Return the names to which what a call gives is bound; an empty one where it is handed on."""
+    match above[call]:
+        case ast.Assign(targets=targets):
+            return [last_name(each) for each in targets]
+        case ast.AnnAssign(target=target):
+            return [last_name(target)]
+    return [""] if _is_handed(call, above) else []
 
 
 def _is_own_class(func: ast.expr) -> bool:
