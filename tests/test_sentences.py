@@ -81,11 +81,15 @@ for i in range(x.shape[0]):
     out[i, n] = x[i].pow(2).sum()
 return out"""
 NO_GRAD = "with torch.no_grad():\n    return torch.tensor([self.layer(x).mean()])"
+OLDER = "from torch import nn\nfrom transformers import AdamW\nmodel = nn.Linear(2, 2).cuda()\n"
+OLDER += "AdamW(model.parameters(){more})\n"
 CASES = [
     ("TL503", loop(before="optimizer.zero_grad()", after=EVERY_K), "only every k micro-batches"),
     ("TL503", loop(before="optimizer.zero_grad()", after=LAST), "only now and then"),
     ("TL506", OPTIMIZER.format(name="Adam"), "torch.optim.Adam updates"),
     ("TL506", OPTIMIZER.format(name="my_sgd"), "torch.optim.SGD updates"),
+    ("TL506", OLDER.format(more=""), "where they are left out)."),
+    ("TL506", OLDER.format(more=", correct_bias=False"), "always corrects the bias"),
     ("TL508", loop("DDP(network)", after=SAVE), "runs on every step, on every rank"),
     ("TL508", loop("DDP(network)", after=MASTER), "runs on every step;"),
     ("TL508", loop("DDP(network)", after=TOGETHER), "runs on every step;"),

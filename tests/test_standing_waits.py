@@ -299,7 +299,7 @@ import torch
 from torch import nn
 from tqdm import tqdm
 
-from scores import Deep, Hits, Shape, hits, shape
+from scores import Deep, Hits, Shape, half, hits, named, shape, share, sized, weighed
 
 device = "cuda"
 model = nn.Linear(4, 3).to(device)
@@ -325,6 +325,7 @@ def run(verbose):
 print(run(True))
 """
 SCORES = """\
+import numpy as np
 import torch
 from torch import nn
 
@@ -352,18 +353,46 @@ def hits(out, y):
 
 def shape(out, y):
     return out.size(0) + y.size(0)
+
+
+def half(out, y):
+    return float((out.argmax(1) == y).sum()) / 2
+
+
+NAMES = np.array(["a", "b"])
+
+
+def named(out, y):
+    return out.max() * len(NAMES.tolist())
+
+
+def sized(out, y):
+    return out.max() / np.prod(out.shape).item()
+
+
+def share(out, y):
+    return out.size(0) / y.size(0)
+
+
+def weighed(out, weights):
+    return out.max() * weights.tolist()[0]
 """
 HITS = "(out.argmax(1) == y).sum()"
 STAYS = {
     "a number of which nothing is known": f"names[{HITS}.item()] = i",
     "a function of another file": "a += hits(out, y)",
     "an object of another file": "a += Hits()(out, y)",
+    "a number made in another file": "a += half(out, y)",
     "an unsafe repair": f"a += {HITS}.item()\n        bar.set_postfix(a=a)",
     "a safe repair": f"a += {HITS}.item()",
     "on a branch": f"if verbose:\n            names[{HITS}.item()] = i",
     "behind more work": f"out = model(x)\n        names[{HITS}.item()] = i",
     "a function that reads nothing": "a += shape(out, y)",
     "an object that reads nothing": "a += Shape()(out, y)",
+    "a function that reads an array": "a += named(out, y)",
+    "a function of sizes": "a += share(out, y)",
+    "a function that reads its own number": "a += sized(out, y)",
+    "a function that reads another argument": "a += weighed(out, target)",
     "a network that reads before its work": "a += deep(out, y).detach()",
     "of the host": "a += hits(data, target)",
 }
@@ -371,6 +400,7 @@ APPLIED = {
     "a number of which nothing is known": Safety.SUGGESTION,
     "a function of another file": Safety.SUGGESTION,
     "an object of another file": Safety.SUGGESTION,
+    "a number made in another file": Safety.SUGGESTION,
     "an unsafe repair": Safety.UNSAFE,
 }
 
@@ -387,5 +417,5 @@ def test_the_repair_of_a_read_is_no_safer_than_that_of_another_right_beside_it(
     assert read.fix is not None
     assert read.fix.safety is APPLIED.get(name, Safety.SAFE)
     assert ("beside it waits as well" in read.fix.note) is (name in APPLIED)
-    told_there = name in ("a function of another file", "an object of another file")
+    told_there = name.endswith("of another file") or name == "a number made in another file"
     assert (read.severity is Severity.INFO) is told_there

@@ -334,16 +334,16 @@ def test_o03_many_in_one_file(fault: Fault) -> None:
 
 @pytest.mark.fault("O03")
 @pytest.mark.slow
-def test_o03_a_hundred_thousand_for_real(fault: Fault) -> None:
+def test_o03_more_than_sarif_takes_for_real(fault: Fault) -> None:
     fault.seconds = 120
-    for number in range(50):
+    for number in range(13):
         fault.write(f"many{number}.py", GOOD + "        torch.ones(n).cuda()\n" * 1_999)
-    done = fault.run("check", "--output-format", "sarif", bad=50)
+    done = fault.run("check", "--output-format", "sarif", bad=13)
     fault.holds("I3", done.code == 1, done.text[-2000:])
     (run,) = json.loads(done.out)["runs"]
     fault.holds("I3", len(run["results"]) == 25_000, len(run["results"]))
     fault.holds(
-        "I3", b"75001 findings are left out" in done.out, "nothing is said of those left out"
+        "I3", b"1001 findings are left out" in done.out, "nothing is said of those left out"
     )
 
 

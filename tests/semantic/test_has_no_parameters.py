@@ -47,6 +47,8 @@ FOUND = ["TL501"]
         ("self.part = torchaudio.transforms.Resample()\n        self.mix = nn.Linear(2, 2)", FOUND),
         ("self.part = nn.AvgPool1d(2)\n        self.scale = nn.Parameter(torch.ones(1))", FOUND),
         ("self.part = Encoder(rate)", FOUND),
+        ("self.part: nn.Module = nn.Linear(2, 2)", FOUND),
+        ("self.part: nn.Module = nn.AvgPool1d(2)", []),
         ("self.register_parameter('part', nn.Parameter(torch.ones(1)))", FOUND),
     ],
 )

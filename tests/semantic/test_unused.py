@@ -204,6 +204,8 @@ def test_packages(nets: str, files: dict[str, str], used: bool, tmp_path: Path) 
 
 SOLD = {"run.py": IMPORTING, "pyproject.toml": f"{BUILT}'Nets for all'\n", "lib/a.py": "A = 2\n"}
 SHOWN = "# Nets\n\n```python\nfrom lib.a import A\n```\n"
+LAZY = "def __getattr__(name):\n    return import_module(f'.nets').__dict__[name]"
+COMMAND = "[build-system]\n[project]\n[project.scripts]\nnet = 'lib.nets:main'\n"
 
 
 @pytest.mark.parametrize(
@@ -221,6 +223,13 @@ SHOWN = "# Nets\n\n```python\nfrom lib.a import A\n```\n"
         ({"README.md": SHOWN, "lib/__init__.py": "from .nets import Other"}, True),
         ({"README.md": SHOWN, "lib/__init__.py": "from . import nets"}, True),
         ({"README.md": SHOWN, "docs/conf.py": ""}, True),
+        ({"README.md": SHOWN, "docs/index.md": "`from lib.nets import Net`"}, True),
+        ({"README.md": f"{SHOWN}Networks are in `lib.nets.Net`.\n"}, True),
+        ({"README.md": f"{SHOWN}Start it: `python -m lib.nets`.\n"}, True),
+        ({"README.md": f"{SHOWN}Networks are in `lib/nets.py` (`nets.py`).\n"}, False),
+        ({"README.md": SHOWN, "lib/__init__.py": LAZY}, True),
+        ({"README.md": SHOWN, "pyproject.toml": COMMAND}, True),
+        ({"README.md": SHOWN, "pyproject.toml": COMMAND.replace("nets", "a")}, False),
         ({"README.md": SHOWN, "run.py": "from lib.nets import Net\nprint(Net)\n"}, True),
         ({"README.md": SHOWN, "lib/a.py": "from lib.nets import Net\n"}, True),
         ({"README.md": SHOWN, "lib/a.py": "from lib.nets import Net\nclass A:\n    pass\n"}, False),

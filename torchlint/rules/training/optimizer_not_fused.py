@@ -89,10 +89,11 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.rule import Hit, Module, Rule
+from torchlint.semantic.code.calls import given_for
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import base_names
 from torchlint.semantic.code.text import mentions
-from torchlint.semantic.code.tree import attr_of, has_star
+from torchlint.semantic.code.tree import attr_of, has_star, is_name
 from torchlint.semantic.time.step_overhead import over_parameters
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values.accelerator import on_accelerator
@@ -123,6 +124,7 @@ _TRANSFORMERS = (
     "transformers' AdamW updates one tensor after the other; torch.optim.AdamW does all at once on "
     "CUDA (with eps=1e-6, weight_decay=0.0 where they are left out)."
 )
+_CORRECTS = " It always corrects the bias, which `correct_bias` may switch off here."
 
 rule = Rule(
     __name__,
@@ -156,7 +158,8 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 @rule.call("transformers.AdamW", "transformers.optimization.AdamW")
 def check_transformers(node: cst.Call, module: Module) -> Iterator[Hit]:
     if on_accelerator(module):
-        yield Hit(node, message=_TRANSFORMERS)
+        corrects = all(is_name(each, "True") for each in given_for(node, 5, "correct_bias"))
+        yield Hit(node, message=_TRANSFORMERS if corrects else f"{_TRANSFORMERS}{_CORRECTS}")
 
 
 @rule.on(cst.For)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+
 import libcst as cst
 
+from torchlint.semantic.code.handed_classes import objects_leave
 from torchlint.semantic.code.instances import Instances
 from torchlint.semantic.code.names import Binding, Names
 from torchlint.semantic.code.scopes import Scopes, scopes
@@ -25,10 +28,12 @@ _BINDING = {
 class Flow:
     """The call graph and the definitions and uses of names in one file."""
 
-    def __init__(self, tree: Tree, names: Names, scopes: Scopes) -> None:
+    def __init__(self, tree: Tree, names: Names, scopes: Scopes, text: str) -> None:
         self.tree = tree
         self.names = names
         self.scopes = scopes
+        self._text = text
+        self._leaving: dict[cst.ClassDef, bool] = {}
         self._callees: dict[cst.Call, tuple[Function, ...]] = {}
         self._sites: dict[cst.CSTNode, list[cst.Call]] | None = None
         self.instances = Instances(tree, names, scopes)
@@ -46,12 +51,20 @@ class Flow:
         return self._callees[call]
 
     def _of_object(self, func: cst.BaseExpression) -> list[Function]:
-        """Return what runs where an object of a class of this file is called itself."""
+        """Return what runs where an object of a class of this file is called itself, if no other
+        code may call such objects."""
         if not self.tree.named("__call__") or self.scopes.local_class(func) is not None:
             return []
         made = self.instances.class_of(func)
         method = self.scopes.method(made, "__call__") if made is not None else None
-        return [method] if method is not None else []
+        return [method] if made is not None and method is not None and not self._leave(made) else []
+
+    def _leave(self, cls: cst.ClassDef) -> bool:
+        if cls not in self._leaving:
+            leave = functools.partial(objects_leave, cls.name.value)
+            others = self.names.outside.others_say
+            self._leaving[cls] = leave(self._text) or others(leave, near=False) is not False
+        return self._leaving[cls]
 
     def _resolve(self, func: cst.BaseExpression) -> list[Function]:
         if type(func) is cst.Name:
@@ -225,7 +238,7 @@ class Flow:
 @question(ground=True)
 def flow(module: Module) -> Flow:
     """Return the call graph of a file, and where its names are read and written."""
-    return Flow(module.tree, module.names, scopes(module))
+    return Flow(module.tree, module.names, scopes(module), module.text)
 
 
 @question(ground=True)

@@ -93,7 +93,7 @@ def speaks_for(caller: str) -> str | None:
 
 def objects_of(cls: str, text: str) -> set[str]:
     """Return the last names under which a text may call objects that it makes of a class."""
-    made = re.findall(rf"(\w+)\s*(?::[^=\n]+)?=\s*(?:\w+\.)*{re.escape(cls)}\(", text)
+    made = re.findall(rf"\b(\w+)\s*(?::[^=\n]{{1,99}})?=\s*(?:\w+\.)*{re.escape(cls)}\(", text)
     return {f"{cls}()", *made}
 
 

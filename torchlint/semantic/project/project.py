@@ -518,13 +518,12 @@ class Project:
 
     def _shown(self, folder: str) -> set[str] | None:
         """Return the files to which the import statements of a folder's README and examples lead,
-        with what packages, and files that define nothing, import on the way; None where the README
-        has none of ours, or pages are made of all."""
-        shown: set[str] = set()
-        for readme in _READMES:
-            shown |= self._found_from(os.path.join(folder, readme), NOTHING)[0]
-        paged = any(self.search.is_file(os.path.join(folder, name)) for name in _PAGES)
-        if paged or not shown:
+        with what packages, and files that define nothing, import on the way, what it names by dots
+        and what commands are made of; None where it has no import of ours, pages are made of all,
+        or a package imports what it is asked."""
+        readmes = [os.path.join(folder, name) for name in _READMES]
+        shown = set[str]().union(*(self._found_from(each, NOTHING)[0] for each in readmes))
+        if not shown or any(self.search.is_file(os.path.join(folder, name)) for name in _PAGES):
             return None
         examples = [path for path in self._every() or () if _EXAMPLES.search(path[len(folder) :])]
         todo = [*examples, *filter(self._hands_on, shown)]
@@ -532,7 +531,12 @@ class Project:
             more = self._found_from(each, NOTHING)[0] - shown
             shown |= more
             todo += filter(self._hands_on, more)
-        return shown
+        handing = todo[len(examples) :]
+        if any(_IMPORTS_LATE.search(self.text(path) or "") for path in handing):
+            return None
+        texts = (self._beside(folder, name) for name in (*_READMES, *_INSTALLS))
+        said = {each for text in texts for each in _DOTTED.findall(text) if each[-3:] != ".py"}
+        return shown.union(*(self._named(readmes[0], each) for each in said))
 
     def _hands_on(self, path: str) -> bool:
         """Say whether a file is a package's, or defines nothing: who imports it wants what it
@@ -540,6 +544,12 @@ class Project:
         defined = (origin for origin in self.index(path).names.values() if origin is not None)
         made = any(origin.kind in (CLASS, FUNCTION) for origin in defined)
         return path.endswith("__init__.py") or not made
+
+    def _named(self, path: str, dotted: str) -> set[str]:
+        """Return the modules on the way to a dotted name, as a file's imports find them."""
+        parts = dotted.split(".")
+        ways = (".".join(parts[: n + 1]) for n in range(len(parts)))
+        return {found for each in ways if (found := self.search.module(path, each)) is not None}
 
     def _is_used(self, path: str, name: str) -> bool | None:
         use = self._use()
@@ -1232,8 +1242,11 @@ _INSTALLS = {
 """What says how to install a project, by the file that says it."""
 _READMES = ("README.md", "README.rst", "README.txt", "README", "readme.md")
 _EXAMPLES = regex(r"[\\/](examples?|demos?|tutorials?|notebooks?)[\\/]")
-_PAGES = ("mkdocs.yml", "docs/conf.py", "docs/source/conf.py", "doc/conf.py", "doc/source/conf.py")
-"""What makes a site of all that a project documents."""
+_PAGES = """mkdocs.yml docs/conf.py docs/source/conf.py doc/conf.py doc/source/conf.py docs/index.md
+docs/index.rst docs/README.md .readthedocs.yml .readthedocs.yaml""".split()
+"""What makes a site of all that a project documents, or leads to its pages."""
+_DOTTED = regex(r"(?<![\w/])[A-Za-z_]\w*(?:\.\w+)+")
+_IMPORTS_LATE = regex(r"\bdef __getattr__\b|\bimport_module\b|\bpkgutil\b|\b_?[lL]azy")
 _SAID_WITH = r"""["']?\s*[=:]\s*(?!(""|'')\s*([,)\]}]|$)|["']Add[ ]your[ ]description[ ]here)\S"""
 _SAYS_WHAT = regex(
     rf"""^\[project\.(scripts|gui-scripts|entry-points.*)\]|^\[tool\.poetry\.(scripts|plugins.*)\]

@@ -22,7 +22,7 @@ from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import assigned_to, definitions_of, readers_of
 from torchlint.semantic.code.scopes import base_names, method_of, scopes
-from torchlint.semantic.code.tree import COMPREHENSIONS, attr_of
+from torchlint.semantic.code.tree import COMPREHENSIONS, attr_of, targets_of
 from torchlint.semantic.code.updates import is_step, updates
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -851,14 +851,20 @@ def _learns_nothing(module: Module, cls: cst.ClassDef) -> bool:
     calls = [each for body in bodies for each in module.within(body, cst.Call, nested=True)]
     if any((dotted_text(c.func) or "").rpartition(".")[2] in _REGISTERS for c in calls):
         return False
+    bound: list[cst.Assign | cst.AnnAssign] = [
+        assign
+        for body in bodies
+        for assign in module.within(body, cst.Assign, cst.AnnAssign, nested=True)
+        if isinstance(assign, (cst.Assign, cst.AnnAssign))
+    ]
     return all(
         inferred(module, assign.value).kind in _PLAIN or has_no_parameters(module, assign.value)
-        for body in bodies
-        for assign in module.within(body, cst.Assign, nested=True)
-        if any(
+        for assign in bound
+        if assign.value is not None
+        and any(
             dotted_text(kept.value) == "self"
-            for each in assign.targets
-            for kept in module.within(each.target, cst.Attribute)
+            for target in targets_of(assign)
+            for kept in module.within(target, cst.Attribute)
         )
     )
 

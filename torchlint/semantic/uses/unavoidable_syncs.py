@@ -3,7 +3,7 @@ one off saves next to nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TypeVar
 
 import libcst as cst
@@ -25,12 +25,14 @@ from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.host_needs import decides, needed_at_once, reads_inside, sizes
 from torchlint.semantic.values.definitions_behind import functions, method
 from torchlint.semantic.values.inferred import inferred
+from torchlint.semantic.values.params import bind
 from torchlint.semantic.values.place import on_device
 from torchlint.semantic.values.value import CPU
 
 _BRANCHES = (cst.If, cst.IfExp, cst.Try, cst.Match)
 _COPIES = frozenset(("cpu", "numpy", "tolist"))
 _READS = _COPIES | {"item"}
+_NUMBERS = frozenset(("builtins.float", "builtins.int", "builtins.bool"))
 _STARTS_WORK = frozenset(("backward", "step"))
 _Place = TypeVar("_Place", bound=cst.CSTNode)
 _KINDS = (cst.Name, cst.Attribute, cst.Subscript, cst.Comparison, cst.Call)
@@ -314,21 +316,54 @@ def _stays_inside(module: Module, call: cst.Call, left: Collection[cst.CSTNode])
     if len(behind) != 1:
         return False
     where, function = behind[0]
-    value, works = inferred(module, call), _starts_work(module, call)
+    works = _starts_work(module, call)
     if where is module:
         reads = [each for each in left if module.function(each) is function]
     elif not any(on_device(module, arg.value) for arg in call.args):
         return False
-    elif value.kind == "number" and value.dtype == "float" and not works:
-        return True
     else:
+        given = {}
+        if isinstance(function, cst.FunctionDef) and function.name.value != "forward":
+            given = bind(function, call, where.class_of(function) is not None)
         calls = where.within(function.body, cst.Call)
-        reads = [each for each in calls if method_called(each) in _READS]
+        reads = [
+            each
+            for each in calls
+            if (read := _read_by(where, each)) and _may_be_there(module, where, read, given)
+        ]
     return any(
         not _chosen(where, each, function)
         and (not works or isinstance(where.small_statement(each), cst.Return))
         for each in reads
     )
+
+
+def _read_by(module: Module, call: cst.Call) -> cst.BaseExpression | None:
+    """Return the tensor, if it is one, that a call reads on the host: ``x.item()``,
+    ``float(x)``."""
+    match call:
+        case cst.Call(func=cst.Attribute(value=read, attr=cst.Name(name))) if name in _READS:
+            return read
+        case cst.Call(func=func, args=[cst.Arg(value=read)]) if module.name(func) in _NUMBERS:
+            return read
+    return None
+
+
+def _may_be_there(
+    module: Module,
+    where: Module,
+    read: cst.BaseExpression,
+    given: Mapping[str, cst.BaseExpression],
+) -> bool:
+    """Say whether something may be a tensor on the device: of what a function of another file is
+    given it is only what is known to be there."""
+    root: cst.CSTNode = read
+    while isinstance(root, (cst.Attribute, cst.Subscript, cst.Call)):
+        root = root.func if isinstance(root, cst.Call) else root.value
+    if isinstance(root, cst.Name) and root.value in given:
+        return on_device(module, given[root.value]) is True
+    value = inferred(where, read)
+    return value.kind in ("?", "tensor", "batch") and value.device != CPU
 
 
 def _called_object(module: Module, call: cst.Call) -> list[tuple[Module, cst.FunctionDef]]:

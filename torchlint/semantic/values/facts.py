@@ -63,6 +63,7 @@ class Values(Budgeted, Roles):
         self.names = names
         self.scopes = scopes
         self.flow = flow
+        self.text = text
         self.framework = bool(_FRAMEWORK.search(text))
         self.scatters = "DataParallel" in text
         """Whether a model may be wrapped in what brings its inputs to it."""

@@ -13,6 +13,7 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.semantic.code.graphless_calls import calls_method
+from torchlint.semantic.code.handed_classes import hands_on
 from torchlint.semantic.code.left_out import passes
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import own_method
@@ -410,13 +411,14 @@ class Parameters:
         return self._values.names.outside.passed(name, trains=trains or kept)
 
     def _derived(self, name: str | None) -> bool:
-        """Say whether a class derives from that of a constructor, or other code is given it: who
-        makes an object of it so is not in view."""
+        """Say whether objects of a constructor's class may be made other than by its name: who
+        does so is not in view."""
         scopes, outside = self._values.scopes, self._values.names.outside
         cls = scopes.tree.class_of(self._function)
         if name is None or cls is None or scopes.subclasses(cls):
             return True
-        return outside.others_say(functools.partial(_hands_on, name), near=False) is not False
+        handed = functools.partial(hands_on, name)
+        return handed(self._values.text) or outside.others_say(handed, near=False) is not False
 
     @cached_property
     def _places(self) -> dict[str, int]:
@@ -636,11 +638,6 @@ def _default(node: cst.BaseExpression | None) -> Value:
     if isinstance(node, cst.UnaryOperation):
         return _default(node.expression)
     return UNKNOWN
-
-
-def _hands_on(name: str, text: str) -> bool:
-    """Say whether a class of a file's text may derive from one of a name, or a call be given it."""
-    return re.search(rf"(?<!import )\((?:[\w.\s]+,)*\s*(?:\w+\.)*{name}\s*[,)]", text) is not None
 
 
 def _host_device(node: cst.BaseExpression | None) -> Value | None:
