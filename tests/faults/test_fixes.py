@@ -414,7 +414,9 @@ def edges() -> dict[str, bytes]:
         "tabs.py": b"import torch\nif torch:\n\t" + line + b"\n",
         "dashes.py": b"import torch\n" + line + b"\n-- 3\n++ 3\n",
         "import.py": (
-            b"import torch\r\nfrom numpy import ones\r\n\r\ny = torch.tensor([ones(3), ones(3)])"
+            b"from torch.utils.data import DataLoader\r\n\r\n\r\ndef train(model, data):\r\n"
+            b"    for x in DataLoader(data, num_workers=2):\r\n"
+            b"        model(x.cuda()).sum().backward()"
         ),
         "sub dir/with space.py": utf8,
         "sub dir/\u00e9\U0001f525.py": utf8,

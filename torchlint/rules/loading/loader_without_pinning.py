@@ -31,16 +31,17 @@ def train(loader):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for x, y in loader:
         x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)
+        loss = nn.functional.cross_entropy(model(x), y)
         optimizer.zero_grad()
-        nn.functional.cross_entropy(model(x), y).backward()
+        loss.backward()
         optimizer.step()
+    return loss.detach()
 ```
 
 ## Bad
 ```python
 loader = DataLoader(dataset, batch_size=64, num_workers=2, persistent_workers=True)
-if __name__ == "__main__":
-    train(loader)
+loss = train(loader)
 ```
 
 ## Good
@@ -52,8 +53,7 @@ loader = DataLoader(
     persistent_workers=True,
     pin_memory=torch.cuda.is_available(),
 )
-if __name__ == "__main__":
-    train(loader)
+loss = train(loader)
 ```
 
 ## Leave alone
