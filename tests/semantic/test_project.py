@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import textwrap
 from collections.abc import Callable, Mapping
@@ -196,6 +197,8 @@ def test_a_script_in_a_package_finds_what_lies_beside_it(
     )
     main = {"work/main.py": "if __name__ == '__main__':\n    pass\n"}
     write(tmp_path, {**dict.fromkeys(names.split(), ""), **main})
+    for folder in ("work", "conf"):
+        os.mkfifo(tmp_path / folder / "pipe.py")  # which nobody waits for
     path = Search(str(tmp_path)).module(str(tmp_path / importer), dotted)
     assert path == (None if found is None else str(tmp_path / found))
 

@@ -36,7 +36,7 @@ _folder = functools.lru_cache(4096)(os.path.dirname)
 
 def _is_script(path: str) -> bool:
     try:
-        return b"__main__" in Path(path).read_bytes()
+        return os.path.isfile(path) and b"__main__" in Path(path).read_bytes()
     except (OSError, ValueError):
         return False
 
