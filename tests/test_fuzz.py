@@ -438,4 +438,6 @@ def test_a_shape_that_no_rule_fixes_is_reported(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_each_rule_with_a_safe_fix_has_a_shape() -> None:
-    assert {info.code for info in rules() if Safety.SAFE in info.fixes} <= fuzz_shapes.SHAPES.keys()
+    """But TL202: without a GPU its fix pins nothing, so that there is nothing to compare."""
+    safe = {info.code for info in rules() if Safety.SAFE in info.fixes}
+    assert safe - {"TL202"} <= fuzz_shapes.SHAPES.keys()

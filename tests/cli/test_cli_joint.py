@@ -98,7 +98,7 @@ def test_both_files_are_fixed_and_the_program_gives_the_same(project: Project) -
     before = project.runs()
     done = project("fix", *UNSAFE, "--apply", code=0)
     assert done.stderr.count("one fix with data.py:14, all of it or nothing\n") == 1
-    assert "Fixed 2 findings in 2 files (0 safe, 2 unsafe)" in done.stderr
+    assert "Fixed 2 findings in 2 files with 3 edits" in done.stderr
     assert project.read("data.py") == DATA.replace("num_workers=1)", PINNED)
     assert project.read("train.py").count("non_blocking=True") == 2
     assert project.runs() == before
@@ -132,8 +132,9 @@ def test_two_loaders_of_one_file_need_one_import(project: Project) -> None:
     assert project.read("data.py").count("pin_memory") == 2
 
 
-def test_safe_fixes_alone_leave_it(project: Project) -> None:
-    done = project("fix", "--select", "TL103", "--apply", code=0)
+def test_strictly_safe_fixes_leave_it(project: Project) -> None:
+    strict = ("--config", 'safe = "strict"')
+    done = project("fix", "--select", "TL103", *strict, "--apply", code=0)
     assert project.untouched
     assert done.stderr == "Nothing to fix, but 2 with `--unsafe-fixes`.\n"
 
@@ -386,8 +387,8 @@ def test_what_one_files_fixes_make_of_another_is_fixed_in_the_same_run(project: 
     assert shown.stdout.count("\n+++ ") == 2
     assert shown.stdout.count("non_blocking=True") == 2
     assert (
-        "Fixed 1 finding in 2 files (0 safe, 1 unsafe) with 3 edits, then 2 more that could be "
-        "fixed only after these.\n"
+        "Fixed 1 finding in 2 files with 3 edits, then 2 more that could be fixed only after "
+        "these.\n"
     ) in told.stderr
 
 

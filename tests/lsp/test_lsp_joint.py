@@ -29,7 +29,7 @@ async def test_both_documents_are_one_edit(editor: Editor) -> None:
     await editor.shown(data, DATA, version=3)
     await editor.shown(train, TRAIN, version=7)
     action = await fix(editor, train)
-    assert "unsafe" in action.title
+    assert "unsafe" not in action.title
     assert action.edit is not None
     assert versions(action.edit) == {"train.py": 7, "data.py": 3}
     assert MOVED in applied(TRAIN, action.edit, train)
