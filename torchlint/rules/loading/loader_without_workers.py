@@ -238,12 +238,13 @@ rule = Rule(
 
 @rule.on(cst.Call, about=makes_loader)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if never_read(module, node) or gives_one_batch(module, node):
+    if never_read(module, node):
         return
     bound = arguments_of(module, node, _LOADER)
     workers = bound.value("num_workers")
     if _per_gpu(module, workers):
-        yield Hit(node, message=_PER_GPU, severity=Severity.INFO)
+        if not gives_one_batch(module, node):
+            yield Hit(node, message=_PER_GPU, severity=Severity.INFO)
         return
     if (
         bound.open
@@ -251,6 +252,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
             workers is None or (isinstance(workers, cst.Integer) and int(workers.value, 0) == 0)
         )
         or _chosen(module, node, workers)
+        or gives_one_batch(module, node)
     ):
         return
     on_host = stays_on_host(module) or trains_on_cpu(module)

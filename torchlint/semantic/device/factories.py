@@ -339,11 +339,10 @@ def _writes_number(module: Module, read: cst.CSTNode, moved: cst.CSTNode) -> boo
     parts = [each.slice for each in part.slice]
     places = [each.value for each in parts if isinstance(each, cst.Index)]
     numbers = [inferred(module, each) for each in (statement.value, *places)]
-    loops = [each for each in module.ancestors(part) if isinstance(each, (cst.For, cst.While))]
     once = module.function(read) is module.function(moved)
     return (
         once
-        and set(module.ancestors(moved)).issuperset(loops)
+        and set(module.loops(moved)).issuperset(module.loops(part))
         and all(each.kind in ("number", "bool") and not each.tensor for each in numbers)
     )
 

@@ -137,7 +137,7 @@ class Calls:
     sites: Mapping[str, frozenset[Written]] = field(default_factory=dict)
     imports: Mapping[str, frozenset[str]] = field(default_factory=dict)
     stars: tuple[str, ...] = ()
-    stepping: frozenset[str] = frozenset()
+    backward: frozenset[str] = frozenset()
     unread: bool = False
     _around: dict[tuple[str, bool], frozenset[str] | None] = field(default_factory=dict)
 

@@ -663,7 +663,7 @@ class Project:
         origin = self.index(path).names.get(name) if method else None
         if method and (origin is None or method not in origin.methods):
             return None
-        return (f"{name}.{method}" if method else name) in self._written(path).stepping
+        return (f"{name}.{method}" if method else name) in self._written(path).backward
 
     def may_be_called(self, target: Definition) -> bool:
         """Say whether other files hold calls that may reach a function."""

@@ -17,6 +17,7 @@ from torchlint.semantic.code.updates import Updates, updates
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch.names import MOVES
+from torchlint.semantic.torch.spelling import HELD_OUT, called
 from torchlint.semantic.values.facts import values
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ _RUNS = regex(
 
 
 _TAKES_BATCHES = regex(r"(^|_)(model|net|network|trainer|learner|agent|solver)$", re.IGNORECASE)
-_HELD_OUT = regex(r"val|test|eval|dev(_|$)|held", re.IGNORECASE)
 _SEVERAL = regex(r"(loaders|dls)$", re.IGNORECASE)
 
 
@@ -124,7 +124,7 @@ class Loops:
             return LoopKind.EVAL
         if any(map(self._steps_elsewhere, calls)):
             return LoopKind.TRAIN
-        if not self._over_batches(loop) or not self._hands_batches_on(loop):
+        if not isinstance(loop, cst.For) or not self._hands_batches_on(loop):
             return LoopKind.OTHER
         return LoopKind.TRAIN if self._repeated_in_epochs(loop) else LoopKind.EVAL
 
@@ -172,7 +172,7 @@ class Loops:
             for call in self.tree.within(loop.body, cst.Call)
         )
 
-    def _evaluates(self, loop: cst.For) -> bool:
+    def _behind_eval(self, loop: cst.For) -> bool:
         """Say whether the function of a loop calls ``model.eval()`` before it."""
         home = self.tree.function(loop)
         return home is not None and any(
@@ -219,25 +219,24 @@ class Loops:
         """Say whether a loop over batches shows that it evaluates: autograd is off, or the model
         was told."""
         return isinstance(loop, cst.For) and (
-            self.scopes.lexical_no_grad(loop) is True or self._evaluates(loop)
+            self.scopes.lexical_no_grad(loop) is True or self._behind_eval(loop)
         )
 
-    def _repeated_in_epochs(self, loop: cst.For | cst.While) -> bool:
+    def _repeated_in_epochs(self, loop: cst.For) -> bool:
         """Say whether a loop over data that is not held out stands in a loop over epochs."""
-        data = self.tree.within(loop.iter, cst.Name) if isinstance(loop, cst.For) else ()
-        return not any(_HELD_OUT.search(word.value) for word in data) and any(
+        data = self.tree.within(loop.iter, cst.Name)
+        return not any(called(word.value, HELD_OUT) for word in data) and any(
             "epoch" in word.value.lower()
             for above in self.tree.ancestors(loop)
             if isinstance(above, cst.For)
             for word in self.tree.within(above.target, cst.Name)
         )
 
-    def _hands_batches_on(self, loop: cst.For | cst.While) -> bool:
-        """Say whether a loop gives its batches to a method of what is called a model or a trainer:
-        ``model.set_input(batch)``."""
-        target = loop.target if isinstance(loop, cst.For) else loop.test
-        targets = {n.value for n in self.tree.within(target, cst.Name)}
-        return any(
+    def _hands_batches_on(self, loop: cst.For) -> bool:
+        """Say whether a loop gives a loader's batches to a method of what is called a model or a
+        trainer: ``model.set_input(batch)``."""
+        targets = {n.value for n in self.tree.within(loop.target, cst.Name)}
+        return self._over_batches(loop) and any(
             _TAKES_BATCHES.search(last_name(call.func.value)) is not None
             and any(is_name(arg.value, *targets) for arg in call.args)
             and self.values.value(call.func.value).kind in ("?", "module", "object")

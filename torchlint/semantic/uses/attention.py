@@ -202,22 +202,6 @@ def _own_attribute(node: cst.BaseExpression) -> bool:
     return False
 
 
-@question(yes="the equation is that of a product", no="the equation is not a batched product's")
-def axes_of(
-    module: Module, equation: cst.BaseExpression
-) -> tuple[list[str], list[str], list[str]] | None:
-    """Return the axes of both tensors of an ``einsum`` and of its result, where all but the last
-    two of each are the same, in the same order, and one is summed over."""
-    text = equation.evaluated_value if isinstance(equation, cst.SimpleString) else None
-    if not isinstance(text, str) or text.count("->") != 1 or text.count(",") != 1:
-        return None
-    inputs, _, result = text.partition("->")
-    left, right, out = (_axes(part.strip()) for part in (*inputs.split(","), result))
-    long = min(len(left), len(right), len(out)) > 2
-    alike = left[:-2] == right[:-2] == out[:-2]
-    return (left, right, out) if long and alike and len({*left, *right}) == len(left) + 1 else None
-
-
 def _contracts_last(equation: cst.BaseExpression) -> bool:
     """Say whether an einsum equation is a batched ``queries @ keys.T``: ``b h i d, b h j d -> b h i
     j``."""

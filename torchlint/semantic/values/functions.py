@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.base.regex import regex
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.tree import keyword_of
 from torchlint.semantic.torch import dtypes, ops
@@ -48,8 +47,6 @@ _NO_TENSORS = frozenset(
     """cuda utils backends distributed profiler jit multiprocessing hub onnx amp autograd compiler
     accelerator mps xpu overrides testing random""".split()
 ) | {""}  # the module itself, called
-_GRAPH_LOADER = regex(r"torch_geometric\.(data|loader)\.\w*Loader$")
-"""Loaders of PyTorch Geometric; its samplers are loaders too."""
 _SEVERAL = ops.having("several")
 _TRUTHS = ops.dotted("truth")
 _PREDICATES = ("is_", "has_", "are_", "can_", "may_", "should_", "supports_")
@@ -245,7 +242,7 @@ class Functions:
             known = isinstance(args[0].node, cst.ClassDef) or ":" in (args[0].name or "")
             if known:  # Its attributes are behind ``.module``; called, it is what it wraps.
                 return args[0]
-        if name == "torch.utils.data.DataLoader" or _GRAPH_LOADER.match(name):
+        if name in ("torch.utils.data.DataLoader", "torch_geometric.loader.DataLoader"):
             return Value("loader", node=node, name=name)
         if name.rpartition(".")[2] == "GradScaler":
             return Value("scaler", node=node)

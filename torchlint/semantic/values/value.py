@@ -164,19 +164,19 @@ def join(a: Value, b: Value) -> Value:
 
 def _either_class(a: Value, b: Value) -> str | None:
     """Return the names of the classes of the project of which an object is an instance of one."""
-    names = {each for value in (a, b) for each in _class_names(value)}
-    alike = a.kind == "object" and None not in names
-    return (
-        CLASSES.join(sorted(filter(None, names))) if alike and len(names) <= _MOST_CLASSES else None
-    )
+    if a.kind != "object":
+        return None
+    names = {*_class_names(a), *_class_names(b)}
+    return CLASSES.join(sorted(names)) if "" not in names and len(names) <= _MOST_CLASSES else None
 
 
-def _class_names(value: Value) -> list[str | None]:
+def _class_names(value: Value) -> list[str]:
+    """Return the names of the classes of which an object is an instance of one; an empty one for a
+    class that is not the project's."""
     if isinstance(value.node, cst.ClassDef):
         return [value.node.name.value]
-    names = (value.name or "").split(CLASSES)
-    own = len(names) > 1
-    return [each if own or ".py:" in each else None for each in names]
+    name = value.name or ""
+    return name.split(CLASSES) if CLASSES in name or ".py:" in name else [""]
 
 
 def _either_device(a: Value, b: Value) -> bool:
