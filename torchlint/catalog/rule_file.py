@@ -38,10 +38,13 @@ OURS = "torchlint"
 _OWN = regex(r"TL\d{3}")
 _STEM = regex(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 _SHY_NAMES = ("use-", "avoid-", "prefer-")
-_HEAD = regex(r"^rule\b[^=\n]*=\s*Rule\(.*?^\)$", re.MULTILINE | re.DOTALL)
-_SAFETY = regex(r"Safety\.(SAFE|UNSAFE|SUGGESTION)\b|\bassumes=\{")
-_BESIDE = regex(r"^from [\w.]*\.(_[a-z]\w*) import", re.MULTILINE)
-_BINDING = regex(r"^rule\b", re.MULTILINE)
+_HEAD = regex(r"\nrule\b[^=\n]*=\s*Rule\(.*?\n\)(?=\n|\Z)", re.DOTALL)
+"""As the next ones it begins with what is written out, which `re` finds ten times as fast as a
+pattern that begins with a place or with a choice."""
+_SAFETY = regex(r"Safety\.(SAFE|UNSAFE|SUGGESTION)\b")
+_ASSUMES = regex(r"assumes=\{")
+_BESIDE = regex(r"\nfrom [\w.]*\.(_[a-z]\w*) import")
+_BINDING = regex(r"\nrule\b")
 _QUOTES = '"""'
 
 
@@ -177,16 +180,18 @@ def _parsed_head(text: str) -> tuple[str, int, dict[str, object]]:
 
 def _kinds(text: str, start: int) -> Iterator[str]:
     """Yield the names of the kinds of fix in the code from `start` on, comments left out."""
-    for found in _SAFETY.finditer(text, start):
-        before = text[text.rfind("\n", 0, found.start()) + 1 : found.start()]
-        if "#" not in before and not before[-1:].isidentifier():
-            yield found[1] or "UNSAFE"  # where the project shows that an assumption does not hold
+    for pattern, kind in ((_SAFETY, 1), (_ASSUMES, 0)):
+        for found in pattern.finditer(text, start):
+            before = text[text.rfind("\n", 0, found.start()) + 1 : found.start()]
+            if "#" not in before and not before[-1:].isidentifier():
+                # Where the project shows that an assumption does not hold, the fix is unsafe.
+                yield found[1] if kind else "UNSAFE"
 
 
 def _kinds_beside(text: str, start: int, path: str, seen: set[str]) -> Iterator[str]:
     """Yield the names of the kinds of fix in the files with ``_`` in front that a rule file
     imports from its folder, and that these import."""
-    for found in _BESIDE.finditer(text, start):
+    for found in _BESIDE.finditer(f"\n{text[start:]}"):
         helper = os.path.join(os.path.dirname(path), f"{found[1]}.py")
         if helper not in seen and os.path.isfile(helper):
             seen.add(helper)

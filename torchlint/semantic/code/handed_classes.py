@@ -18,6 +18,9 @@ _HOLDERS = (
     *(ast.Return, ast.Yield, ast.For, ast.comprehension, ast.ListComp, ast.DictComp),
 )
 
+_HANDING = frozenset((*_PARTS, *_HOLDERS, ast.Call, ast.ClassDef, ast.AnnAssign))
+"""What may hand on what stands right in it."""
+
 
 def hands_on(cls: str, text: str) -> bool:
     """Say whether a text may have objects of a class made in another way than by a call of its
@@ -67,6 +70,8 @@ def _handed_on(text: str) -> frozenset[str] | None:
 
 def _is_handed(node: ast.AST, above: dict[ast.AST, ast.AST]) -> bool:
     up = above[node]
+    if type(up) not in _HANDING:
+        return False
     while isinstance(up, _PARTS):
         node, up = up, above[up]
     match up:

@@ -13,6 +13,7 @@ from torchlint.base.regex import regex
 from torchlint.semantic.code.calls import given_for
 from torchlint.semantic.code.flow import call_sites, escapes
 from torchlint.semantic.code.named_tests import names
+from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.source.python import DEFS
@@ -22,10 +23,14 @@ _SHOWN = frozenset(
     "print_help print_usage format_help error".split()
 )
 """Methods of a parser that add no option which their call does not name."""
-_MORE = regex(
-    r"\bsetattr\(\s*[\w.]+\s*,\s*(?![\"'\s])|=\s*vars\("
-    r"|(\bvars\((?!self\))[^)\n]*\)|(?<!\bself)\.__dict__)\s*(\[|\.update|\|=|=(?!=))|\bNamespace\(",
-    re.IGNORECASE,
+_MORE = Wording(
+    regex(
+        r"\bsetattr\(\s*[\w.]+\s*,\s*(?![\"'\s])|=\s*vars\("
+        r"|(\bvars\((?!self\))[^)\n]*\)|(?<!\bself)\.__dict__)\s*(\[|\.update|\|=|=(?!=))"
+        r"|\bNamespace\(",
+        re.IGNORECASE,
+    ),
+    ("etattr(", "ars(", "__dict__", "amespace("),
 )
 """What may give arguments more than their parser does."""
 _OPEN = frozenset(("parents", "prefix_chars", "*", "**"))

@@ -113,23 +113,25 @@ _DIFFERENTIATES = Wording(
         r"|\b(?:from|import) higher\b|[mM]eta_?[lL]earn|[sS]aliency|[gG]rad_?(?:CAM|Cam|cam)\b"
     ),
     tuple(
-        """functional_call learn2learn captum MAML maml FGSM fgsm PGD pgd higher eta aliency CAM Cam
-        cam""".split()
+        """functional_call learn2learn captum MAML maml FGSM fgsm PGD pgd higher etal etaL eta_l
+        eta_L aliency rad_c rad_C radc radC""".split()
     ),
 )
 """Words without which no gradients are asked for of what an evaluation computes: who learns to
 learn, attacks or explains a network does so."""
 _SEVERAL = Wording(
     regex(r"\bcuda:[1-9]|\.cuda\(\s*[1-9]|\bdevice_map\b|\bpipeline_parallel|\bPipelineStage\b"),
-    ("cuda:", ".cuda(", "device_map", "pipeline_parallel", "PipelineStage"),
+    (
+        *(f"cuda:{number}" for number in range(1, 10)),
+        *(".cuda(", "device_map", "pipeline_parallel", "PipelineStage"),
+    ),
 )
 """Words without which a process puts what it computes on one accelerator."""
 _REPLACED = regex(
-    r"^[^\S\n]*(?:torch|F|nn|Tensor|functional|builtins)\."
+    r"\n[^\S\n]*(?:torch|F|nn|Tensor|functional|builtins)\."
     r"(?!(?:backends|_dynamo|_inductor|load|save|print)\b)[\w.]+\s*=[^=]"
-    r"|(?<!monkeypatch\.)\bsetattr\(\s*torch\b",
-    re.MULTILINE,
 )
+_SET = Wording(regex(r"(?<!monkeypatch\.)\bsetattr\(\s*torch\b"), ("setattr(",))
 """Words without which torch's functions are torch's; what tests replace is put back. What changes
 settings of a backend or the compiler, how files are read or which process prints, changes nothing
 that a fix calls."""
@@ -183,7 +185,7 @@ def several_devices(module: Module) -> bool:
 @question(ground=True)
 def changed_torch(module: Module) -> bool:
     """Say whether the project replaces functions of torch, or has tensors of its own."""
-    return has_own_tensors(module) or says(module, _REPLACED)
+    return has_own_tensors(module) or says(module, _REPLACED) or says(module, _SET)
 
 
 ASSUMPTIONS: Mapping[str, Assumption] = MappingProxyType(
