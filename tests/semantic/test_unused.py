@@ -341,6 +341,7 @@ INFO = "def info(object):\n    print([getattr(object, each) for each in dir(obje
 HEIR = "class Mine(Worker):\n    def go(self, x):\n        "
 BASE_CALLS = "class B:\n    def evaluate(self): pass\n    def go(self): self.evaluate()\n"
 TWO_HEIRS = "class A(Worker): pass\nclass C(A, Trainer): pass\n"
+GOES = "def go(w):\n    w.evaluate()\n"
 NESTED = "def make():\n    class A(Worker, Trainer): pass\n"
 
 
@@ -397,8 +398,14 @@ def test_what_uses_a_method(said: str, used: bool, tmp_path: Path) -> None:
         (f"@add\n{WORKER}", {}, True),
         (WORKER.replace("    def eval", "    @add\n    def eval"), {}, True),
         (WORKER.replace("    def eval", "    @torch.no_grad()\n    def eval"), {}, False),
-        (WORKER, {"look.ipynb": '{"x": "w.evaluate()"}'}, True),
-        (WORKER, {"old.py": "print w.evaluate()\n"}, True),
+        (WORKER, {"look.ipynb": '{"x": "w.evaluate()"}'}, False),
+        (WORKER, {"look.ipynb": '{"x": "import nets\\n", "y": "w.evaluate()"}'}, True),
+        (WORKER, {"old.py": "print w.evaluate()\n"}, False),
+        (WORKER, {"old.py": "import nets\nprint w.evaluate()\n"}, True),
+        (WORKER, {"other-run.py": "w = Worker()\nw.evaluate()\n"}, False),
+        (WORKER, {"other.py": GOES}, False),
+        (WORKER, {"other.py": "import run\nrun.w.evaluate()\n"}, True),
+        (WORKER, {"other.py": GOES, "a.py": "import nets, other\nother.go(2)\n"}, True),
         (WORKER, {"judge.py": f"{OTHER}Judge().fit()\n"}, False),
     ],
 )

@@ -1005,12 +1005,12 @@ class Used:
     def _callers(self, path: str, name: str) -> set[tuple[str, str]]:
         """Return the places that may call a method: a file, and the outermost definition or method
         in it, empty for its own level. A method that is taken of `self` is that of the class, where
-        the class defines one."""
+        the class defines one; files that never run with the class's own have no object of it."""
         cls, _, method = name.partition(".")
         lineage = self._find.lineage(Definition(path, cls, CLASS)).classes
         family = {(each.path, each.name) for each in lineage}
         found: set[tuple[str, str]] = set()
-        for other in self._holding(method):
+        for other in self._holding(method) & self._program(path):
             said = self._says(other)
             if said is None:
                 text = self._read(other) or ""
