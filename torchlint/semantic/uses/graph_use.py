@@ -95,11 +95,20 @@ def graph_fate(module: Module, node: cst.CSTNode, *, nothing_trains: bool = Fals
     Where `nothing_trains`, a function that is not known and whose result is used is taken to
     compute it from its arguments, and to do nothing else with them.
     """
+    return graph_end(module, node, nothing_trains=nothing_trains)[0]
+
+
+@question()
+def graph_end(
+    module: Module, node: cst.CSTNode, *, nothing_trains: bool = False
+) -> tuple[GraphOutcome, cst.CSTNode]:
+    """Return what becomes of the graph that an expression's value carries, and the expression
+    where that is seen."""
     way = _GraphSearch(module, None, _DEEP, nothing_trains)
     way.recorder = node
     way.value(node)
     way.run()
-    return way.worst
+    return way.worst, way.where
 
 
 @question()
@@ -141,13 +150,16 @@ class _GraphSearch:
         self.depth = depth
         self.recorder: cst.CSTNode | None = None
         self.worst = GraphOutcome.UNREAD
+        self.where: cst.CSTNode = module.root
+        self._at: cst.CSTNode = module.root
         self.returned = False
         self._seen: set[tuple[cst.CSTNode, str]] = set()
         self._todo: list[cst.CSTNode] = []
         self._fuel = _FUEL
 
     def end(self, fate: GraphOutcome) -> None:
-        self.worst = max(self.worst, fate)
+        if fate > self.worst:
+            self.worst, self.where = fate, self._at
 
     # -- expressions -------------------------------------------------------------------------------
 
@@ -161,7 +173,7 @@ class _GraphSearch:
         """Follow all that is noted, until the answer cannot change."""
         while self._todo and self.worst < GraphOutcome.UNKNOWN:
             # Follow the value of an expression by what stands around it.
-            node = self._todo.pop()
+            node = self._at = self._todo.pop()
             self._fuel -= 1
             above = self.module.parent(node)
             if above is None or self._fuel < 0:
