@@ -16,7 +16,7 @@ from functools import partial
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.semantic.code.bindings import names_of_outer_scopes, top_level
+from torchlint.semantic.code.bindings import names_of_outer_scopes
 from torchlint.semantic.code.flow import call_sites, callees_of, escapes, reads_of
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.names import dotted_text
@@ -31,7 +31,8 @@ from torchlint.semantic.torch import ops
 from torchlint.semantic.torch.spelling import CRITERION, METRIC, SHOWING, called
 from torchlint.semantic.uses.gradients import switches_off, written_out
 from torchlint.semantic.values.classes import is_network
-from torchlint.semantic.values.inferred import classes_behind, inferred, is_model_call
+from torchlint.semantic.values.definitions_behind import classes, method, named
+from torchlint.semantic.values.inferred import inferred, is_model_call
 from torchlint.semantic.values.params import bind
 from torchlint.semantic.values.value import Value
 
@@ -427,7 +428,7 @@ class _GraphSearch:
         elif called(word, SHOWING):
             numbers = word.startswith("add_") or _formatted(self.module, call, arg)
             self.end(GraphOutcome.DROPPED if numbers else GraphOutcome.SHOWN)
-        elif self._elsewhere(call, arg, name):
+        elif self._elsewhere(call, arg):
             return
         elif called(word, CRITERION) or self._computes(call, word):
             self.value(call)
@@ -440,18 +441,12 @@ class _GraphSearch:
             return False
         return called(word, METRIC) or (self.nothing_trains and not _TRAINS.search(word))
 
-    def _elsewhere(self, call: cst.Call, arg: cst.Arg, name: str) -> bool:
+    def _elsewhere(self, call: cst.Call, arg: cst.Arg) -> bool:
         """Follow an argument into a function of another file; say whether there is one."""
-        outside = self.module.outside
-        found = outside.find(name)
-        if found is None or found.kind != "function":
-            return False
-        module = outside.module_of(found)
-        function = top_level(module, found.name) if module is not None else None
-        if not isinstance(function, cst.FunctionDef):
-            return False
-        self._into(module, function, call, arg, False)
-        return True
+        found = named(self.module, call.func)
+        if found is not None:
+            self._into(*found, call, arg, False)
+        return found is not None
 
     # -- names, containers, attributes -------------------------------------------------------------
 
@@ -678,18 +673,9 @@ def _methods(module: Module, func: cst.Attribute) -> Iterator[tuple[Module, cst.
     of this file that has a method of that name."""
     name = func.attr.value
     for receiver in _instances(module, func.value):
-        if isinstance(receiver.node, cst.ClassDef):
-            method = method_of(module, receiver.node, name)
-            if method is not None:
-                yield module, method
-            continue
-        for definition in classes_behind(module, receiver):
-            other = module.outside.module_of(definition)
-            cls = top_level(other, definition.name) if other is not None else None
-            method = method_of(other, cls, name) if isinstance(cls, cst.ClassDef) else None
-            if method is not None:
-                yield other, method
-                break
+        found = method(module, receiver, name)
+        if found is not None:
+            yield found
     if inferred(module, func.value).kind == "?" and module.name(func) is None:
         yield from _alone(module, dotted_text(func.value), name)
 
@@ -796,13 +782,7 @@ def model_classes(
 ) -> Iterator[tuple[Module, cst.ClassDef]]:
     """Yield the classes of the project that a model may be of, with their files."""
     for value in _instances(module, model):
-        if isinstance(value.node, cst.ClassDef):
-            yield module, value.node
-        for definition in classes_behind(module, value):
-            other = module.outside.module_of(definition)
-            cls = top_level(other, definition.name) if other is not None else None
-            if isinstance(cls, cst.ClassDef):
-                yield other, cls
+        yield from classes(module, value)
 
 
 @question(
