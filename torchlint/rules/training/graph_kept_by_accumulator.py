@@ -116,8 +116,10 @@ from torchlint.semantic.time.autograd import no_grad
 from torchlint.semantic.time.heat import Heat
 from torchlint.semantic.time.iterations import is_reset, spelled_alike
 from torchlint.semantic.time.loops import steps_of
-from torchlint.semantic.uses.gradients import detaching_unnoticed, runs_without_graph
+from torchlint.semantic.uses.assumptions import FRAMES, LOSSES, TORCH
+from torchlint.semantic.uses.gradients import runs_without_graph
 from torchlint.semantic.uses.graph_use import GraphOutcome, graph_end
+from torchlint.semantic.uses.tensor_origins import made_by_torch
 from torchlint.semantic.values.params import bind
 from torchlint.semantic.values.value import Value
 
@@ -476,12 +478,32 @@ def _is_report(module: Module, where: cst.CSTNode, heat: Heat) -> bool:
 
 
 def _fix(module: Module, growth: _Growth, use: GraphOutcome) -> Fix:
-    """Return the fix; safe where a local sum or list has started empty, and only the host reads
-    it."""
-    place, edits = growth.place, tuple(Append(value, ".detach()") for value in growth.values)
-    if use <= GraphOutcome.SHOWN and isinstance(place, cst.Name) and len(growth.values) == 1:
-        granted = detaching_unnoticed(module, place, growth.values[0], growth.node)
-        if granted is not None:
-            assumes = dict.fromkeys(granted, _NOTE)
-            return Fix(edits, Safety.SAFE, "Detach the value", assumes=assumes)
-    return Fix(edits, Safety.UNSAFE, "Detach the value", _NOTE)
+    """Return the fix; safe where a local sum or list has started empty, takes a loss or what torch
+    has computed, and only the host reads it."""
+    edits = tuple(Append(value, ".detach()") for value in growth.values)
+    if use > GraphOutcome.DROPPED or len(edits) > 1 or not _starts_empty(module, growth):
+        return Fix(edits, Safety.UNSAFE, "Detach the value", _NOTE)
+    assumes = dict.fromkeys((FRAMES, LOSSES, TORCH), _NOTE)
+    return Fix(edits, Safety.SAFE, "Detach the value", assumes=assumes)
+
+
+def _starts_empty(module: Module, growth: _Growth) -> bool:
+    """Say whether a function's own sum or list starts as a number or as an empty one, and takes a
+    loss or what torch has computed."""
+    value, place = growth.values[0], growth.place
+    if not isinstance(place, cst.Name):
+        return False
+    home, bound = module.names.bindings(place.value, place)
+    starts = [each for each in bound if each.node is not module.small_statement(growth.node)]
+    kind = cst.List if isinstance(growth.node, cst.Call) else cst.BaseNumber
+    return (
+        isinstance(home, cst.FunctionDef)
+        and (inferred(module, value).origin == "loss" or made_by_torch(module, value))
+        and bool(starts)
+        and all(
+            isinstance(each.node, cst.Assign)
+            and len(each.node.targets) == 1
+            and isinstance(each.value, kind)
+            for each in starts
+        )
+    )

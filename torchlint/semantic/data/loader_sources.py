@@ -17,7 +17,6 @@ from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.scopes import local_class, name_outside
 from torchlint.semantic.code.tree import (
     COMPREHENSIONS,
-    has_star,
     is_name,
     method_called,
     targets_of,
@@ -228,9 +227,7 @@ class _Search:
         return [
             (
                 home,
-                None
-                if has_star(call) or function.decorators
-                else bind(function, call, cls is not None).get(name),
+                None if function.decorators else bind(function, call, cls is not None).get(name),
             )
             for home, call in self._calls(where, function, makes)
         ]

@@ -285,8 +285,8 @@ class _GraphSearch:
                 self.end(GraphOutcome.WANTED)
             elif name in _CUTS or name in _READS or name in _WHOLE:
                 self.end(GraphOutcome.DROPPED)
-            elif name == "numpy":
-                self.end(GraphOutcome.UNKNOWN)  # It would raise, so there is no graph here.
+            elif name in ("numpy", "requires_grad_"):
+                self.end(GraphOutcome.UNKNOWN)  # It raises where there is a graph.
             elif inferred(self.module, above).grad is False and name == "sample":
                 self.end(GraphOutcome.DROPPED)
             elif name in _PAIRS and above.args:
