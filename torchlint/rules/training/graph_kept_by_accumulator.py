@@ -119,7 +119,6 @@ from torchlint.semantic.time.loops import steps_of
 from torchlint.semantic.uses.assumptions import FRAMES, LOSSES, TORCH
 from torchlint.semantic.uses.gradients import runs_without_graph
 from torchlint.semantic.uses.graph_use import GraphOutcome, graph_end
-from torchlint.semantic.uses.tensor_origins import made_by_torch
 from torchlint.semantic.values.params import bind
 from torchlint.semantic.values.value import Value
 
@@ -498,7 +497,7 @@ def _starts_empty(module: Module, growth: _Growth) -> bool:
     kind = cst.List if isinstance(growth.node, cst.Call) else cst.BaseNumber
     return (
         isinstance(home, cst.FunctionDef)
-        and (inferred(module, value).origin == "loss" or made_by_torch(module, value))
+        and inferred(module, value).tensor
         and bool(starts)
         and all(
             isinstance(each.node, cst.Assign)

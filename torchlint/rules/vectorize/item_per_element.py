@@ -104,7 +104,7 @@ from torchlint.semantic.uses.elements import (
     one_dimensional,
 )
 from torchlint.semantic.uses.host_elements import HostElements, stays_as_it_is
-from torchlint.semantic.uses.observers import replaced, scripted
+from torchlint.semantic.uses.observers import scripted
 from torchlint.semantic.values.inferred import inferred
 
 rule = Rule(
@@ -127,7 +127,6 @@ _PERHAPS_LIST = (
     "`{expr}` reads the device once per element of `{tensor}`; read all at once "
     "(stack a list first) by `.tolist()`."
 )
-_READS = ("item", "tolist", "__float__", "__int__", "__bool__", "__index__")
 _LAYOUTS = regex(r"sparse|quantize|mkldnn")  # Such tensors have elements, but no ``tolist()``.
 _EARLY = (
     "All elements are read before the first turn, so that a change of the tensor in between, or an "
@@ -136,7 +135,6 @@ _EARLY = (
 _NUMBER = "The loop's variable is a number, also behind the loop."
 _NO_DIMENSION = "A tensor without dimensions gives one element, where it raised."
 _NO_LIST = "A sparse or quantized tensor has no tolist()."
-_PATCHED = "The code replaces methods of torch that read."
 _SIMPLE = (cst.Name, cst.Attribute, cst.Call, cst.Subscript)
 _OWN_KIND = {"float": "float", "double": "float", "half": "float", "int": "int", "bool": "bool"}
 
@@ -179,7 +177,6 @@ def _fix(module: Module, node: cst.CSTNode, found: ElementReads) -> Fix | None:
         _NUMBER if isinstance(node, cst.For) else "",
         _NO_DIMENSION if flat else "",
         _NO_LIST if mentions(module, _LAYOUTS) else "",
-        _PATCHED if replaced(module, *_READS) else "",
     )
     safety, note = Safety.UNSAFE, one_sentence(notes)
     if scripted(module):

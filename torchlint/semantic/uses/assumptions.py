@@ -249,7 +249,7 @@ ASSUMPTIONS: Mapping[str, Assumption] = MappingProxyType(
         ),
         TORCH: Assumption(
             "torch's functions are torch's, those of Python are Python's, and tensors have no "
-            "methods of the program's own.",
+            "methods of the program's own; what a tracer records of them is not promised.",
             changed_torch,
         ),
     }
