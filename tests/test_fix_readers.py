@@ -194,12 +194,6 @@ SEES_THE_GRAPH = {
         "try:\n    raise ValueError(total)\nexcept ValueError as e:\n    return "
         "e.args[0].requires_grad"
     ),
-    "an operand of one's own": added(
-        "return type(total).__name__",
-        start="total, z = 0.0, Z()",
-        grow="total += loss\ntotal += z",
-        before="class Z:\n    def __radd__(s, o): print(o.requires_grad); return o\n",
-    ),
     "a change in place that leaves refuse": added(
         "try:\n    total.requires_grad_()\n    total *= 2\nexcept RuntimeError:\n    return "
         "'raises'\n"

@@ -493,7 +493,8 @@ def _starts_empty(module: Module, growth: _Growth) -> bool:
     if not isinstance(place, cst.Name):
         return False
     home, bound = module.names.bindings(place.value, place)
-    starts = [each for each in bound if each.node is not module.small_statement(growth.node)]
+    own = module.small_statement(growth.node)
+    starts = [e for e in bound if e.node is not own and not isinstance(e.node, cst.AugAssign)]
     kind = cst.List if isinstance(growth.node, cst.Call) else cst.BaseNumber
     return (
         isinstance(home, cst.FunctionDef)
