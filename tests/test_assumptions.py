@@ -70,6 +70,7 @@ def test_an_ordinary_program_gets_safe_fixes_that_say_what_they_take_for_granted
     assert {each.note for each in found} == {""}
     used = {name for each in found for name in each.assumes}
     assert used == set(ASSUMPTIONS) - {
+        assumptions.AUTOCASTS,
         assumptions.BATCHES,
         assumptions.PINNED,
         assumptions.SIZES,
@@ -235,6 +236,37 @@ def test_what_only_looks_like_it_leaves_the_fixes_safe(name: str, line: str) -> 
     found = fixes(PROGRAM + "\n\n" + line)
     assert {each.safety for each in found} == {Safety.SAFE}
     assert any(name in each.assumes for each in found)
+
+
+CAST = """\
+import torch
+
+
+def run(model, x):
+    with torch.cuda.amp.autocast():
+        return model(x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "safe"),
+    [
+        ("", True),
+        ("torch.set_autocast_dtype('cuda', torch.bfloat16)\n", False),
+        ("torch.set_autocast_cache_enabled(False)\n", False),
+        ("torch.set_autocast_gpu_dtype(torch.bfloat16)\n", False),
+        ("kept = torch.autocast('cuda', cache_enabled=False)\n", True),
+        ("print(torch.is_autocast_cache_enabled())\n", True),
+        ("print(torch.get_autocast_dtype('cuda'))\n", True),
+        ("cast = torch.autocast('cuda', dtype=torch.bfloat16)\n", True),
+    ],
+)
+def test_defaults_of_autocast_that_a_file_sets(line: str, safe: bool) -> None:
+    (found,) = check(CAST + line, codes=frozenset({"TL408"})).findings
+    assert found.fix is not None
+    assert (found.fix.safety is Safety.SAFE) is safe
+    assert (assumptions.AUTOCASTS in found.fix.assumes) is safe
+    assert ("takes over the dtype and the cache" in found.fix.note) is not safe
 
 
 UNKNOWN = PROGRAM.replace("persistent_workers=True", "collate_fn=dataset.join")

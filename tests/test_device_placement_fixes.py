@@ -419,17 +419,10 @@ out = padded(torch.ones(3, 2).to(device).as_subclass(Logged))
 """
 
 
-def test_a_class_of_tensors_sees_nothing_of_what_is_only_made_and_moved() -> None:
-    after = repaired(SUBCLASS, "safe")
-    assert after.count("device=x.device") == 3, after
-    (bad, _), (good, _) = execute(SUBCLASS), execute(after)
-    assert bad["seen"] == good["seen"]
-    assert bad["out"].item() == good["out"].item()
-
-
 @pytest.mark.parametrize(
     "made",
     [
+        "torch.ones(x.size(0), 2).float().to(x.device)",
         "x[torch.arange(3)]",  # The index is handed to the tensor's class.
         "torch.zeros_like(x.cpu()).to(x.device)",
         "torch.zeros(3, 2).to(x)",
@@ -468,11 +461,3 @@ def test_what_is_traced_computes_the_same() -> None:
     assert after.count("device=x.device") == 2, after
     (bad, _), (good, _) = execute(TRACED), execute(after)
     assert not differences("out", bad["out"], good["out"])
-
-
-@pytest.mark.parametrize(
-    "made", ["x[torch.arange(2)]", "torch.ones(3, 2).type_as(x)", "torch.ones(3, 2).cuda()"]
-)
-def test_a_trace_keeps_what_it_would_record_in_another_way(made: str) -> None:
-    before = TRACED.replace("torch.ones(x.size(0), 2).to(x.dtype).to(x.device)", made)
-    assert made in repaired(before, "safe")

@@ -1,5 +1,4 @@
-"""Programs written to notice a fix of TL502 or TL604: what they print is the same after all safe
-fixes.
+"""Programs written to notice a fix of TL502: what they print is the same after all safe fixes.
 
 Where a reader, an alias or a later write could tell the difference, no safe fix is offered; where
 none can, one is.
@@ -113,9 +112,6 @@ SEES_THE_GRAPH = {
     "an unpacked list": collected("first, *rest = kept\nreturn first.requires_grad"),
     "a dictionary with the list": collected("return {'l': kept}['l'][0].requires_grad"),
     "a zip over the list": collected("return [a.requires_grad for a, b in zip(kept, range(3))]"),
-    "a key function": collected(
-        "return len(sorted(kept, key=lambda t: print(t.requires_grad) or t.item()))"
-    ),
     "a map": collected("return list(map(lambda t: t.requires_grad, kept))"),
     "the highest element": collected("return max(kept).requires_grad"),
     "a mean": collected("return torch.stack(kept).mean().requires_grad"),
@@ -131,8 +127,6 @@ SEES_THE_GRAPH = {
         "try:\n    plt.plot(kept)\nexcept RuntimeError:\n    return 'raises'\nreturn 'plots'",
         before="import numpy, types\nplt = types.SimpleNamespace(plot=numpy.asarray)\n",
     ),
-    "an identity": collected("return kept[-1] is loss"),
-    "a membership of not-a-number": collected("return loss in kept", grow=NAN),
     "a count of not-a-number": collected("return kept.count(loss)", grow=NAN),
     "a pickle": collected(
         "import pickle\nreturn pickle.loads(pickle.dumps(kept))[0].requires_grad"
@@ -151,21 +145,8 @@ SEES_THE_GRAPH = {
             "sys._getframe(1).f_locals['kept'][0].requires_grad\n"
         ),
     ),
-    "locals()": collected("return locals()['kept'][0].requires_grad"),
     "a closure": collected(
         "return look()", start="kept = []\ndef look():\n    return kept[0].requires_grad"
-    ),
-    "other storage afterwards": collected(
-        "return [t.item() for t in kept]", grow="kept.append(loss)\nloss.data = torch.zeros(())"
-    ),
-    "other storage by another name": collected(
-        "return [t.item() for t in kept]",
-        grow="kept.append(loss)\nz = loss\nz.data = torch.zeros(())",
-    ),
-    "other storage by a function": collected(
-        "return [t.item() for t in kept]",
-        grow="kept.append(loss)\nclear(loss)",
-        before="def clear(t):\n    t.data = torch.zeros(())\n",
     ),
     "an attribute of one's own": collected(
         "return [t.turn for t in kept]", grow="loss.turn = 1\nkept.append(loss)"
@@ -213,21 +194,10 @@ SEES_THE_GRAPH = {
         "try:\n    raise ValueError(total)\nexcept ValueError as e:\n    return "
         "e.args[0].requires_grad"
     ),
-    "an operand of one's own": added(
-        "return type(total).__name__",
-        start="total, z = 0.0, Z()",
-        grow="total += loss\ntotal += z",
-        before="class Z:\n    def __radd__(s, o): print(o.requires_grad); return o\n",
-    ),
     "a change in place that leaves refuse": added(
         "try:\n    total.requires_grad_()\n    total *= 2\nexcept RuntimeError:\n    return "
         "'raises'\n"
         "return total.item()"
-    ),
-    "a warning": added(
-        "import warnings\nwith warnings.catch_warnings(record=True) as seen:\n    "
-        "warnings.simplefilter('always')\n"
-        "    float(total)\nreturn len(seen)"
     ),
     "a generator": added("yield total").replace(
         "print(run())", "print([t.requires_grad for t in run()])"
@@ -247,146 +217,6 @@ SEES_NO_GRAPH = {
 }
 
 
-def evaluated(body: str, before: str = "") -> str:
-    """Return a program that reads the elements of `flat` in an evaluation loop."""
-    made = (
-        "        flat = net(x.to(device)).flatten()\n        S[0] = flat\n"
-        if "S[0]" in before
-        else ""
-    )
-    made = made or "        flat = net(x.to(device)).flatten()\n"
-    return (
-        f"{SETUP}S = [None]\n{before}\nwith torch.no_grad():\n    for x, y in "
-        f"batches:\n{made}{lines(body, 8)}"
-    )
-
-
-RESHAPED = "\nprint([v.item() for v in flat])"
-READ_LATER_OR_CHANGED = {
-    "a generator, used later": evaluated(
-        "g = (v.item() for v in flat)\nflat.zero_()\nprint(list(g))"
-    ),
-    "a map, used later": evaluated("g = map(float, flat)\nflat.zero_()\nprint(list(g))"),
-    "a map in a for statement": evaluated(
-        "for a in map(float, flat):\n    print(a)\n    flat.zero_()"
-    ),
-    "a generator in a zip": evaluated(
-        "for a, b in zip((v.item() for v in flat), range(9)):\n    print(a)\n    flat.zero_()"
-    ),
-    "a generator that a function takes": evaluated(
-        "print(take(v.item() for v in flat))",
-        "def take(g):\n    a = next(g)\n    S[0].zero_()\n    return a, next(g)\n",
-    ),
-    "a sum that is not Python's": evaluated(
-        "print(sum(v.item() for v in flat))",
-        "def sum(g):\n    a = next(g)\n    S[0].zero_()\n    return a, next(g)\n",
-    ),
-    "a key function": evaluated(
-        "print(max((v.item() for v in flat), key=k))", "def k(a):\n    S[0].neg_()\n    return a\n"
-    ),
-    "lambdas": evaluated(
-        "fs = [(lambda: v.item()) for v in flat]\nflat.fill_(7)\nprint([f() for f in fs])"
-    ),
-    "a change by a function": evaluated(
-        "print([up(v.item()) for v in flat])", "def up(a):\n    S[0].add_(1)\n    return a\n"
-    ),
-    "a change in the condition": evaluated(
-        "print([v.item() for v in flat if flat.add_(1) is not None])"
-    ),
-    "a change by an index": evaluated(
-        "print([d[v.item()] for v in flat])",
-        "class D(dict):\n    def __getitem__(s, k): S[0].zero_(); return k\nd = D()\n",
-    ),
-    "a change by an operator": evaluated(
-        "print([z + v.item() for v in flat])",
-        "class Z:\n    def __add__(s, k): S[0].zero_(); return k\nz = Z()\n",
-    ),
-    "a change by a property": evaluated(
-        "print([z.p + v.item() for v in flat])",
-        "class Z:\n    @property\n    def p(s): S[0].zero_(); return 0\nz = Z()\n",
-    ),
-    "a change by what is zipped": evaluated(
-        "print([a.item() for a, b in zip(flat, late())])",
-        "def late():\n    for i in range(9):\n        S[0].add_(1)\n        yield i\n",
-    ),
-    "another loop in the comprehension": evaluated("print([v.item() for v in flat for v in flat])"),
-    "a dimension more": evaluated("flat.unsqueeze_(1)" + RESHAPED),
-    "another size": evaluated("flat.resize_(6, 1)" + RESHAPED),
-    "other storage": evaluated("flat.data = flat.data.unsqueeze(1)" + RESHAPED),
-    "other storage by setattr": evaluated(
-        "setattr(flat, 'data', flat.data.unsqueeze(1))" + RESHAPED
-    ),
-    "a dimension more by another name": evaluated("other = flat\nother.unsqueeze_(1)" + RESHAPED),
-    "a dimension more in a container": evaluated(
-        "for t in [flat]:\n    t.unsqueeze_(1)" + RESHAPED
-    ),
-    "a dimension more by a function": evaluated(
-        "wider(flat)" + RESHAPED, "def wider(t):\n    t.unsqueeze_(1)\n"
-    ),
-    "a dimension more by a closure": evaluated(
-        "def wider():\n    flat.unsqueeze_(1)\nwider()" + RESHAPED
-    ),
-    "another size as an output": evaluated("torch.add(torch.zeros(2, 1), 1, out=flat)" + RESHAPED),
-    "a view that is the tensor itself": evaluated(
-        "row = net(x.to(device))[0]\nw = row.flatten()\nrow.unsqueeze_(1)\nprint([v.item() for v "
-        "in w])"
-    ),
-    "a cast that is the tensor itself": evaluated(
-        "w = flat.float()\nflat.unsqueeze_(1)\nprint([v.item() for v in w])"
-    ),
-    "a dimension more in the turn before": evaluated(
-        "for i in range(2):\n    try:\n        print([v.item() for v in flat])\n    except "
-        "Exception as e:\n"
-        "        print(type(e))\n    flat.unsqueeze_(1)"
-    ),
-    "a dimension more by the name beside it": evaluated(
-        "a = b = net(x.to(device)).flatten()\nb.unsqueeze_(1)\nprint([v.item() for v in a])"
-    ),
-    "an item() of one's own": evaluated(
-        "print([v.item() for v in flat.as_subclass(Own).flatten()])",
-        "class Own(torch.Tensor):\n    def item(self): return 'own'\n",
-    ),
-    "sparse elements": evaluated("print([v.item() for v in flat.flatten().to_sparse().flatten()])"),
-    "complex numbers": evaluated(
-        "z = torch.view_as_complex(net(x.to(device))[:, :2].contiguous()).flatten()\n"
-        "try:\n    print([float(v) for v in z])\nexcept Exception as e:\n    print(type(e))"
-    ),
-}
-READ_AT_ONCE = {
-    "code that TorchScript compiles": f"""{SETUP}
-from typing import List
-
-class Top(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.fc = nn.Linear(6, 1)
-
-    def forward(self, x) -> List[float]:
-        t = self.fc(x).flatten()
-        return [float(v) for v in t]
-
-top = torch.jit.script(Top().to(device))
-for x, y in batches:
-    print(top(x.to(device)))
-""",
-    "a list": evaluated("print([v.item() for v in flat])"),
-    "a list of a map": evaluated("print(list(map(float, flat)))"),
-    "a sum of a generator": evaluated(
-        "print(sum(v.item() for v in flat), max(float(v) for v in flat))"
-    ),
-    "rounded numbers": evaluated("print([round(v.item(), 3) for v in flat])"),
-    "a dictionary": evaluated("print({i: v.item() for i, v in enumerate(flat)})"),
-    "after a change of values": evaluated("flat.mul_(2)\nprint([v.item() for v in flat])"),
-    "names looked up": evaluated(
-        "ids = flat.argsort().flatten()\nprint([names[v.item() % 2] for v in ids])",
-        "names = ['a', 'b']\n",
-    ),
-    "joined text": evaluated("print(', '.join(str(v.item()) for v in flat))"),
-}
-UNSEEN = {**SEES_NO_GRAPH, **READ_AT_ONCE}
-SEEN = {**SEES_THE_GRAPH, **READ_LATER_OR_CHANGED}
-
-
 def output(source: str) -> str:
     """Return what a program prints, and how it ends."""
     torch.manual_seed(0)
@@ -401,15 +231,15 @@ def output(source: str) -> str:
     return text.getvalue()
 
 
-@pytest.mark.parametrize("source", SEEN.values(), ids=SEEN.keys())
+@pytest.mark.parametrize("source", SEES_THE_GRAPH.values(), ids=SEES_THE_GRAPH.keys())
 def test_what_a_reader_could_notice_is_not_fixed(source: str) -> None:
-    after = fixed(source, "safe", codes=frozenset({"TL502", "TL604"})).after
+    after = fixed(source, "safe", codes=frozenset({"TL502"})).after
     assert not after or output(source) == output(after)
     assert not after or after == source
 
 
-@pytest.mark.parametrize("source", UNSEEN.values(), ids=UNSEEN.keys())
+@pytest.mark.parametrize("source", SEES_NO_GRAPH.values(), ids=SEES_NO_GRAPH.keys())
 def test_what_no_reader_can_notice_is_fixed(source: str) -> None:
-    after = fixed(source, "safe", codes=frozenset({"TL502", "TL604"})).after
+    after = fixed(source, "safe", codes=frozenset({"TL502"})).after
     assert after not in ("", source)
     assert output(source) == output(after)

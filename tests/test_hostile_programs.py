@@ -359,15 +359,6 @@ FACTORIES = {
         "torch.zeros(4, device=print('asked') or 'cpu').to(x.device)",
     )
 } | {
-    "a model that is traced": """
-        import torch.fx
-
-        class Net(nn.Module):
-            def forward(self, x):
-                return x * torch.ones(8).to(x.device)
-
-        print(list(torch.fx.symbolic_trace(Net()).state_dict()))
-        """,
     "functions that are wrapped in a loop": """
         def count(holder, names):
             for name in names:

@@ -67,7 +67,6 @@ from torchlint.semantic.uses.accumulators import (
     bound_per_iteration,
     first_read_behind,
     fresh_per_iteration,
-    keeps_its_values,
     reaches_line_behind,
     read_in_blocks,
 )
@@ -75,7 +74,6 @@ from torchlint.semantic.uses.assumptions import FRAMES, LOSSES, MEMORY, ONE_DEVI
 from torchlint.semantic.uses.graphless import graphless
 from torchlint.semantic.uses.host_elements import HostElements
 from torchlint.semantic.uses.host_loops import HostLoop
-from torchlint.semantic.uses.observers import hooks_operations, replaced
 from torchlint.semantic.uses.plain_numbers import has_no_dimension
 from torchlint.semantic.uses.reads_together import reads_together
 from torchlint.semantic.uses.unavoidable_syncs import (
@@ -650,7 +648,7 @@ def done_after_loop(module: Module, count: int, read: HostRead, seldom: str) -> 
     codes: dict[str, str] = {}
     for node, name in names.items():
         own = tensors.get(node)
-        kept = kept_for_later(module, own, own.node) if own is not None else node
+        kept = kept_for_later(module, own) if own is not None else node
         if kept is not node and own is not None and not detachable(module, node):
             return None
         codes.setdefault(name, cst.Module(()).code_for_node(kept))
@@ -703,15 +701,12 @@ def _names_of_kept(module: Module, later: LaterSteps) -> dict[cst.BaseExpression
     return names
 
 
-def kept_for_later(
-    module: Module, read: HostRead, keeper: cst.BaseExpression
-) -> cst.BaseExpression:
-    """Return what holds the values that a read finds now, for a list that `keeper` fills."""
+def kept_for_later(module: Module, read: HostRead) -> cst.BaseExpression:
+    """Return what holds the values that a read finds now."""
     kept: cst.BaseExpression = detached(module, read.tensor)
     # What may be no tensor has no clone(): the note `_SAME` says what it has to be.
     anew = fresh_per_iteration if detachable(module, read.tensor) else bound_per_iteration
-    lasts = anew(module, read.tensor) or keeps_its_values(module, kept, keeper)
-    held = lasts and not _may_be_view(module, read.tensor)
+    held = anew(module, read.tensor) and not _may_be_view(module, read.tensor)
     return kept if held else method_call(kept, "clone")
 
 
@@ -813,7 +808,7 @@ def brought_to_host(module: Module, found: HostLoop) -> Fix | None:
         assert isinstance(renamed, cst.BaseExpression)
         number = method_call(method_call(renamed, "sum"), "item")
         rewrites[asked] = partial(_instead, number)
-    return _once_before(module, [copied, *nested(module, rewrites)], found.writes)
+    return _once_before([copied, *nested(module, rewrites)], found.writes)
 
 
 def elements_on_host(module: Module, found: HostElements) -> Fix | None:
@@ -829,7 +824,7 @@ def elements_on_host(module: Module, found: HostElements) -> Fix | None:
         edits.append(Replace(found.iterated, method_call(found.iterated, "cpu")))
     else:
         edits.insert(0, copied)
-    return _once_before(module, edits, not found.kept)
+    return _once_before(edits, not found.kept)
 
 
 def _copied_before(
@@ -848,10 +843,10 @@ def _copied_before(
     return InsertBefore(found.loop, f"{', '.join(names.values())} = {right}"), rewrites
 
 
-def _once_before(module: Module, edits: Iterable[NodeEdit], written: bool) -> Fix:
-    watched = hooks_operations(module) or replaced(module, "cpu")
-    notes = (_AS_BEFORE if written else "", _WATCHED if watched else "")
-    return _safe_unless(notes, edits, "Copy to the host once, before the loop")
+def _once_before(edits: Iterable[NodeEdit], written: bool) -> Fix:
+    notes = (_AS_BEFORE if written else "",)
+    title = "Copy to the host once, before the loop"
+    return _safe_unless(notes, edits, title, {TORCH: _WATCHED})
 
 
 _TOGETHER = "Tensors of different devices would raise; each has one number, by what is known."

@@ -8,6 +8,7 @@ from dataclasses import replace
 from torchlint.base.errors import SourceError, UsageError
 from torchlint.base.finding import FileReport, Finding
 from torchlint.base.regex import regex
+from torchlint.base.remembered import remembered
 from torchlint.cli.scope import Scope, Target
 from torchlint.cli.session import BROKEN
 from torchlint.report.kit.words import visible_path
@@ -33,7 +34,6 @@ class Since:
 
     def __init__(self, revision: str) -> None:
         self.revision = revision
-        self._tops: dict[str, str] = {}
         self._named: set[str] = set()
         self._changes: dict[str, Changes] = {}
 
@@ -86,11 +86,10 @@ class Since:
         around = self._revision(outer)
         return submodule_commit(around, outer, top) if around is not None else None
 
+    @remembered
     def _top(self, folder: str) -> str:
         """Return the top of the working tree that holds a folder, or an empty string."""
-        if folder not in self._tops:
-            self._tops[folder] = working_tree(folder)
-        return self._tops[folder]
+        return working_tree(folder)
 
 
 def _folder(path: str) -> str:

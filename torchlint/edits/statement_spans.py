@@ -14,6 +14,7 @@ from typing import Any
 import libcst as cst
 
 from torchlint.base.records import frozen
+from torchlint.base.remembered import remembered
 from torchlint.base.span import Span
 from torchlint.edits.codegen import Recorder
 from torchlint.semantic.code.statements import Statements
@@ -78,7 +79,6 @@ class StatementSpans:
         self._text = text
         self._statements = statements
         self._parent = parent
-        self._memory: dict[cst.CSTNode, _Unit | None] = {}
 
     def span(self, node: cst.CSTNode, whole: bool) -> Span | None:
         """Return the span of `node`, `whole` with its own parentheses or decorators; None where it
@@ -125,10 +125,9 @@ class StatementSpans:
             at = self._parent(at)
         return None
 
+    @remembered
     def _unit(self, statement: cst.CSTNode) -> _Unit | None:
-        if statement not in self._memory:
-            self._memory[statement] = self._generated(statement)
-        return self._memory[statement]
+        return self._generated(statement)
 
     def _generated(self, statement: cst.CSTNode) -> _Unit | None:
         place = self._statements.span(statement)

@@ -31,6 +31,7 @@ from torchlint.base.finding import (
     Uses,
 )
 from torchlint.base.records import frozen
+from torchlint.base.remembered import remembered
 from torchlint.base.span import LineIndex, Span
 from torchlint.catalog.rule_file import OURS
 from torchlint.catalog.rules import load_catalog
@@ -437,7 +438,6 @@ class Placing:
         self.module = module
         self._job = job
         self._filename = filename
-        self._others: dict[Module, Placing] = {}
 
     @cached_property
     def index(self) -> LineIndex:
@@ -520,10 +520,9 @@ class Placing:
         other, node = why.elsewhere
         return Reason(why.text, shown(other.path), self._placing(other).row(node))
 
+    @remembered
     def _placing(self, other: Module) -> Placing:
-        if other not in self._others:
-            self._others[other] = Placing(other, shown(other.path))
-        return self._others[other]
+        return Placing(other, shown(other.path))
 
     def row(self, node: cst.CSTNode) -> int:
         """Return the row on which a node starts; 0 where that is not known."""

@@ -9,6 +9,7 @@ import libcst as cst
 
 from torchlint.base.explanation import Place
 from torchlint.base.records import frozen
+from torchlint.base.remembered import remembered
 from torchlint.base.span import LineIndex, Span
 from torchlint.edits.positions import Layout
 from torchlint.explain.cells import Rows
@@ -55,14 +56,12 @@ class Spots:
         self.layout = layout
         self.index = index
         self.rows = rows
-        self._spans: dict[cst.CSTNode, Span | None] = {}
         self._all = list(module.tree.order)
 
+    @remembered
     def span(self, node: cst.CSTNode) -> Span | None:
         """Return the place of a node."""
-        if node not in self._spans:
-            self._spans[node] = self.layout.span(node)
-        return self._spans[node]
+        return self.layout.span(node)
 
     def row(self, node: cst.CSTNode) -> int:
         """Return the row on which a node starts; 0 where that is not known."""

@@ -30,6 +30,7 @@ from typing import Any
 
 import torchlint
 from torchlint.base.finding import FileReport, NoteKind
+from torchlint.base.remembered import remembered
 from torchlint.base.trail import (
     ASKED,
     IS_FILE,
@@ -147,7 +148,6 @@ class ProjectCache:
         self.name = f"results-{hashlib.sha256(values.encode()).hexdigest()[:32]}.json"
         self._value = _Value(folder.read(self.name))
         self._contents = Contents({} if exact else self._value.known, folder.settled)
-        self._holding: dict[int, bool] = {}
         self._every: dict[str, str] = {}
         self._tree_now = ""
         self._confirmed: frozenset[Fact] | None = None
@@ -330,22 +330,21 @@ class ProjectCache:
         others = [fact for fact in facts if not fact[1].startswith((TREE, ASKED))]
         return [*dict.fromkeys([*others, *self._then]), *asked]
 
+    @remembered
     def _holds(self, index: int) -> bool:
         """Say whether a stored fact is still one."""
-        if index not in self._holding:
-            path, state = self._value.facts[index]
-            if state == IS_FILE:
-                holds = os.path.isfile(path)
-            elif state == NOTHING:
-                holds = not os.path.lexists(path)
-            elif state == NO_MODULE:
-                holds = not os.path.lexists(path) and not os.path.lexists(f"{path}.py")
-            elif state.startswith(LISTING):
-                holds = listing(path)[2] == state
-            else:
-                holds = self._contents.digest(path) == state
-            self._holding[index] = holds
-        return self._holding[index]
+        path, state = self._value.facts[index]
+        if state == IS_FILE:
+            holds = os.path.isfile(path)
+        elif state == NOTHING:
+            holds = not os.path.lexists(path)
+        elif state == NO_MODULE:
+            holds = not os.path.lexists(path) and not os.path.lexists(f"{path}.py")
+        elif state.startswith(LISTING):
+            holds = listing(path)[2] == state
+        else:
+            holds = self._contents.digest(path) == state
+        return holds
 
     def _stored(self, name: str, report: FileReport) -> str:
         """Return the name of a file to store: nothing for the report's own, else as seen from the

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from torchlint.base.errors import SourceError
 from torchlint.base.records import frozen
+from torchlint.base.remembered import remembered
 from torchlint.source.document import read_bytes
 from torchlint.source.globs import GlobList
 
@@ -53,36 +54,30 @@ class GitIgnores:
     def __init__(self, root: str, note: Callable[[str, str], None]) -> None:
         self.root = root
         self.note = note
-        self._chains: dict[str, Chain] = {}
-        self._files: dict[str, Chain] = {}
 
+    @remembered
     def chain(self, directory: str) -> Chain:
         """Return the ignore files that hold for what lies in the real `directory`.
 
         Outside a git repository they start at the project root.
         """
-        if directory not in self._chains:
-            levels = [directory]
-            while not os.path.lexists(os.path.join(levels[-1], ".git")):
-                parent = os.path.dirname(levels[-1])
-                if parent == levels[-1]:
-                    levels = levels[: levels.index(self.root) + 1] if self.root in levels else []
-                    break
-                levels.append(parent)
-            self._chains[directory] = tuple(
-                ignore for level in reversed(levels) for ignore in self.own(level)
-            )
-        return self._chains[directory]
+        levels = [directory]
+        while not os.path.lexists(os.path.join(levels[-1], ".git")):
+            parent = os.path.dirname(levels[-1])
+            if parent == levels[-1]:
+                levels = levels[: levels.index(self.root) + 1] if self.root in levels else []
+                break
+            levels.append(parent)
+        return tuple(ignore for level in reversed(levels) for ignore in self.own(level))
 
+    @remembered
     def own(self, directory: str) -> Chain:
         """Return the ignore files in `directory` itself."""
-        if directory not in self._files:
-            found = (
-                self._read(directory, name)
-                for name in (os.path.join(".git", "info", "exclude"), ".gitignore")
-            )
-            self._files[directory] = tuple(ignore for ignore in found if ignore is not None)
-        return self._files[directory]
+        found = (
+            self._read(directory, name)
+            for name in (os.path.join(".git", "info", "exclude"), ".gitignore")
+        )
+        return tuple(ignore for ignore in found if ignore is not None)
 
     def _read(self, directory: str, name: str) -> IgnoreFile | None:
         path = os.path.join(directory, name)

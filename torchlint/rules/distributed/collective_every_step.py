@@ -93,12 +93,13 @@ import libcst as cst
 from torchlint.base.regex import regex
 from torchlint.rule import Hit, Module, Rule
 from torchlint.semantic.code.calls import keyword_argument
-from torchlint.semantic.code.consumers import Use, furthest_use
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.tree import attr_of
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.torch import ops
+from torchlint.semantic.torch.spelling import SHOWING, called
+from torchlint.semantic.uses.graph_use import GraphOutcome, graph_end
 
 _PACKAGES = ("torch.distributed", "torch.distributed.distributed_c10d")
 _BARRIERS = ("barrier", "monitored_barrier")
@@ -184,24 +185,27 @@ def _only_logged(module: Module, node: cst.Call, collective: str) -> bool:
     scope = module.scope(node)
     reads = [read for read in reads_of(module, scope, result.value) if module.before(node, read)]
     uses = [_use(module, read) for read in reads]
-    return max(uses, default=None) is Use.SHOWN and not any(
+    return max(uses, default=None) is GraphOutcome.SHOWN and not any(
         _decides(module, read) for read in reads
     )
 
 
-def _use(module: Module, read: cst.CSTNode) -> Use:
+def _use(module: Module, read: cst.CSTNode) -> GraphOutcome:
     """Return how far a result gets; ``.item()`` is looked through, and an average for display
     counts as shown."""
     match module.parent(read):
         case cst.Attribute(attr=cst.Name(value="item")) as attribute:
             call = module.parent(attribute)
             read = call if isinstance(call, cst.Call) else read
-    found, place = furthest_use(module, read)
+    found, place = graph_end(module, read)
     outer = next(
         (a for a in module.ancestors(place) if isinstance(a, (cst.Call, cst.BaseSmallStatement))),
         None,
     )
-    return Use.SHOWN if isinstance(outer, cst.Call) and _meters(module, outer) else found
+    shown = isinstance(outer, cst.Call) and (
+        _meters(module, outer) or called(attr_of(outer.func), SHOWING)
+    )
+    return GraphOutcome.SHOWN if shown else found
 
 
 def _meters(module: Module, call: cst.Call) -> bool:

@@ -57,14 +57,13 @@ scaler = torch.amp.GradScaler("cuda") if TORCH_2_4 else torch.cuda.amp.GradScale
 
 ## Fix safety
 Safe from torch 2.4 on: same arguments, same values. The new `autocast` takes its defaults from an
-outer one or from `torch.set_autocast_dtype`; where a file of the project sets them, the old ones
-are written out (`dtype=`, `cache_enabled=`). Where a library alone may set them, the fix is unsafe
-and leaves them out. Where nothing in the project says which torch it needs, the fix is unsafe, for
+outer one or from `torch.set_autocast_dtype`; where a file of the project sets them, the fix is
+unsafe. Where nothing in the project says which torch it needs, the fix is unsafe, for
 `torch.amp.autocast` came with torch 1.12, `GradScaler` with 2.3 and the decorators with 2.4. It is
 unsafe also where other code may notice that the class is another one: a scaler or context that is
-handed on, an import that another file uses or binds anew, a name that is patched, code that
-collects warnings. The old classes are subclasses of the new ones. An import is only changed
-together with all places that use it.
+handed on, an import that another file uses or binds anew, code that collects warnings. The old
+classes are subclasses of the new ones. An import is only changed together with all places that use
+it.
 
 ## Measure
 Not timed: nothing gets faster, as the new names do the same.
@@ -93,7 +92,7 @@ from torchlint.rules.precision import _mixed_precision as amp
 from torchlint.semantic.code.imports import import_of, import_reads, is_exported, use_of
 from torchlint.semantic.code.tree import callee, has_star
 from torchlint.semantic.code.versions import too_early, torch_unsaid, version_guarded
-from torchlint.semantic.project.asked import said_somewhere
+from torchlint.semantic.uses.assumptions import AUTOCASTS, TORCH
 from torchlint.semantic.uses.observers import minds_warnings, stays_here
 
 _OLD = regex(r"torch\.(cuda|cpu)\.amp\.(autocast|GradScaler|custom_fwd|custom_bwd)$")
@@ -104,7 +103,6 @@ _PARAMETERS = {
     "custom_bwd": ("bwd",),
 }
 _POSITIONAL = {"autocast": 3, "GradScaler": 5, "custom_fwd": 1, "custom_bwd": 1}
-_DTYPES = {"cuda": "torch.float16", "cpu": "torch.bfloat16"}
 _SCALER = (
     "The scaler is no longer an instance of the old class, should code elsewhere test for that."
 )
@@ -118,16 +116,8 @@ _IMPORT = (
 _ANNOTATION = (
     "An annotation names another class afterwards, should code read it when the program runs."
 )
-_REPLACED = (
-    "Code of the project may put something else in the place of the old name, which is "
-    "not called any more."
-)
 _WARNING = (
     "Code of the project collects warnings, or makes errors of them; that of the old name is gone."
-)
-_STEPPED = (
-    "An optimizer of the project is handed the scaler, which is no longer an instance of "
-    "the old class."
 )
 _NEW = {
     "autocast": 'autocast("{device}", ...)',
@@ -136,9 +126,10 @@ _NEW = {
     "custom_bwd": 'custom_bwd(device_type="{device}")',
 }
 _TAKES_OVER = (
-    "The new autocast takes over the dtype and the cache that a library, or an autocast around it, "
-    "has set; the old one did not."
+    "The new autocast takes over the dtype and the cache that the program, or an autocast around "
+    "it, has set; the old one did not."
 )
+_PATCHED = "What the program put in the place of the old name is not called any more."
 _CALLS = [f"torch.{device}.amp.{name}" for device in ("cuda", "cpu") for name in _NEW]
 _SINCE = {"autocast": (1, 12), "GradScaler": (2, 3), "custom_fwd": (2, 4), "custom_bwd": (2, 4)}
 """The versions of torch that brought the new names (docs and release notes of PyTorch)."""
@@ -210,16 +201,13 @@ def _fix(module: Module, use: cst.BaseExpression) -> Fix | None:
         return None
     doubts += [words for each in uses for words in _doubts(module, each)]
     doubts.append(torch_unsaid(module, max(_SINCE[_name(module, each)] for each in uses)))
-    casts = [each for each in uses if _name(module, each) == "autocast"]
-    if any(_may_take_over(module, each) for each in casts):
-        doubts.append(_TAKES_OVER)
-    unsafe = any(doubts)
-    if unsafe and any(_is_around(module, each) for each in casts):
-        doubts.append(_TAKES_OVER)
     doubt = one_sentence(doubts)
-    safety = Safety.SUGGESTION if _tested(module) else Safety.UNSAFE if unsafe else Safety.SAFE
-    edits += [edit for each in uses for edit in _change(module, each, new, unsafe=unsafe)]
-    return Fix(tuple(dict.fromkeys(edits)), safety, "Use torch.amp", doubt)
+    safety = Safety.SUGGESTION if _tested(module) else Safety.UNSAFE if doubt else Safety.SAFE
+    edits += [_change(module, each, new) for each in uses]
+    assumes = {TORCH: _PATCHED}
+    if any(_name(module, each) == "autocast" for each in uses):
+        assumes[AUTOCASTS] = _TAKES_OVER
+    return Fix(tuple(dict.fromkeys(edits)), safety, "Use torch.amp", doubt, assumes=assumes)
 
 
 def _import(home: cst.Import | cst.ImportFrom, start: str) -> NodeEdit | None:
@@ -260,12 +248,8 @@ def _doubts(module: Module, use: cst.BaseExpression) -> Iterator[str]:
     name = _name(module, use)
     if name == "GradScaler" and not stays_here(module, use):
         yield _SCALER
-    if name == "GradScaler" and said_somewhere(module, amp.takes_scaler):
-        yield _STEPPED
     if name == "autocast" and not amp.only_entered(module, use):
         yield _CONTEXT
-    if said_somewhere(module, amp.replaces_names):
-        yield _REPLACED
     if minds_warnings(module, near=True):
         yield _WARNING
 
@@ -274,16 +258,14 @@ def _name(module: Module, use: cst.BaseExpression) -> str:
     return (module.name(callee(use)) or "").rpartition(".")[2]
 
 
-def _change(module: Module, use: cst.BaseExpression, new: str, *, unsafe: bool) -> list[NodeEdit]:
-    """Return the edits of one call or decorator that has a successor."""
+def _change(module: Module, use: cst.BaseExpression, new: str) -> NodeEdit:
+    """Return the edit of one call or decorator that has a successor."""
     found = _old(module, use)
     assert found is not None
     device, name = found.groups()
     given = list(use.args) if isinstance(use, cst.Call) else []
     plain = [arg for arg in given if arg.keyword is None]
-    more: dict[str, str] = {}
     if name == "autocast":
-        more = _written_out(module, use, device, unsafe=unsafe)
         names = zip(plain, _PARAMETERS[name], strict=False)
         given = [a.with_changes(keyword=cst.Name(n), equal=_EQUAL) for a, n in names] + given[
             len(plain) :
@@ -292,11 +274,9 @@ def _change(module: Module, use: cst.BaseExpression, new: str, *, unsafe: bool) 
     given.insert(
         place, _argument("device_type" if name.startswith("custom") else "", f'"{device}"')
     )
-    given += [_argument(key, value) for key, value in more.items()]
     func = cst.parse_expression(f"{new}.{name}") if new else callee(use)
     call = use if isinstance(use, cst.Call) else cst.Call(func)
-    needs: list[NodeEdit] = [NeedImport("torch")] if "dtype" in more else []
-    return [Replace(use, call.with_changes(func=func, args=given)), *needs]
+    return Replace(use, call.with_changes(func=func, args=given))
 
 
 def _has_successor(module: Module, use: cst.BaseExpression) -> bool:
@@ -326,57 +306,6 @@ def _understood(use: cst.BaseExpression, name: str) -> bool:
 def _argument(key: str, value: str) -> cst.Arg:
     expression = cst.parse_expression(value)
     return cst.Arg(expression, cst.Name(key), _EQUAL) if key else cst.Arg(expression)
-
-
-def _left_out(use: cst.BaseExpression) -> set[str]:
-    """Return the arguments of autocast that have their defaults, and may have others in the new
-    class: also where it is switched off, as an autocast inside of it would take them over."""
-    given = use.args if isinstance(use, cst.Call) else ()
-    plain = sum(arg.keyword is None for arg in given)
-    words = {arg.keyword.value for arg in given if arg.keyword is not None}
-    return {"dtype", "cache_enabled"} - {*_PARAMETERS["autocast"][:plain], *words}
-
-
-def _set_by_project(module: Module, key: str) -> bool:
-    """Say whether a file of the project speaks of a default of autocast."""
-    return said_somewhere(module, amp.sets_dtype if key == "dtype" else amp.names_cache)
-
-
-def _may_be_around(module: Module, key: str) -> bool:
-    """Say whether an autocast of the project, which may be around others, has no default there."""
-    return said_somewhere(module, amp.has_other_dtypes if key == "dtype" else amp.has_other_caches)
-
-
-def _is_around(module: Module, use: cst.BaseExpression) -> bool:
-    """Say whether an autocast of the project may be around a use, that sets what the use leaves
-    out and no file sets for all."""
-    return any(
-        _may_be_around(module, key) and not _set_by_project(module, key) for key in _left_out(use)
-    )
-
-
-def _may_take_over(module: Module, use: cst.BaseExpression) -> bool:
-    """Say whether it is a library alone, or what is called by name, that may set what a use leaves
-    out."""
-    out = {key for key in _left_out(use) if not _set_by_project(module, key)}
-    out = {key for key in out if not _may_be_around(module, key)}
-    library = said_somewhere(module, amp.is_run_by_library) or not amp.only_known_callers(module)
-    return bool(out) and (said_somewhere(module, amp.calls_by_name) or ("dtype" in out and library))
-
-
-def _written_out(
-    module: Module, use: cst.BaseExpression, device: str, *, unsafe: bool
-) -> dict[str, str]:
-    """Return the old defaults that are written out: those of which a file of the project speaks,
-    and those of an autocast that may be around this one where that keeps the fix safe."""
-    old = {"dtype": _DTYPES[device], "cache_enabled": "True"}
-    out = _left_out(use)
-    return {
-        key: value
-        for key, value in old.items()
-        if key in out
-        and (_set_by_project(module, key) or (not unsafe and _may_be_around(module, key)))
-    }
 
 
 def _tested(module: Module) -> bool:

@@ -102,13 +102,12 @@ loader = [(torch.randn(16, 64), torch.randn(16, 1)) for _ in range(16)]
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
 from torchlint.base.records import frozen
 from torchlint.rule import Append, Fix, Hit, Module, Rule, Safety, heat_of, inferred
-from torchlint.semantic.code.consumers import Use, furthest_use
 from torchlint.semantic.code.flow import call_sites, reads_of, writes_of
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import LOOPS, attr_of, method_called
@@ -117,7 +116,9 @@ from torchlint.semantic.time.autograd import no_grad
 from torchlint.semantic.time.heat import Heat
 from torchlint.semantic.time.iterations import is_reset, spelled_alike
 from torchlint.semantic.time.loops import steps_of
-from torchlint.semantic.uses.gradients import detaching_unnoticed, runs_without_graph
+from torchlint.semantic.uses.assumptions import FRAMES, LOSSES, TORCH
+from torchlint.semantic.uses.gradients import runs_without_graph
+from torchlint.semantic.uses.graph_use import GraphOutcome, graph_end
 from torchlint.semantic.values.params import bind
 from torchlint.semantic.values.value import Value
 
@@ -381,41 +382,53 @@ def _emptied(module: Module, place: cst.BaseExpression, loop: cst.CSTNode) -> bo
     return False
 
 
-def _use(module: Module, place: cst.BaseExpression, node: cst.CSTNode, heat: Heat) -> Use | None:
+def _use(
+    module: Module, place: cst.BaseExpression, node: cst.CSTNode, heat: Heat
+) -> GraphOutcome | None:
     """Return how far the accumulated value gets, or None where it is or may be back-propagated."""
     function = module.scope(node)
     place = _with_holder(place)[-1]
     if isinstance(place, cst.Name):
-        places: list[cst.CSTNode] = list(reads_of(module, function, place.value))
-    else:
-        around = module.class_of(node) or function
-        places = [
-            n for n in module.within(around, type(place), nested=True) if n.deep_equals(place)
-        ]
-    reads = [
-        p
-        for p in places
-        if not module.is_within(p, node) and not isinstance(module.parent(p), cst.AssignTarget)
-    ]
+        return _fate(module, reads_of(module, function, place.value), node, heat, local=True)
+    around = module.class_of(node) or function
+    places = [n for n in module.within(around, type(place), nested=True) if n.deep_equals(place)]
+    reads: Iterable[cst.CSTNode]
+    reads = [each for each in places if not isinstance(module.parent(each), cst.AssignTarget)]
     attribute = _attribute_of_self(place)
-    if attribute is not None and not reads:
-        return _use_of_attribute(module, attribute, node, heat)
-    worst = Use.READ
+    if attribute is not None and all(module.is_within(each, node) for each in reads):
+        reads = _reads_of_attribute(module, attribute)
+    return _fate(module, reads, node, heat)
+
+
+def _fate(
+    module: Module,
+    reads: Iterable[cst.CSTNode],
+    home: cst.CSTNode,
+    heat: Heat,
+    seen: tuple[str, ...] = (),
+    *,
+    local: bool = False,
+) -> GraphOutcome | None:
+    """Return how far the value of some reads gets, also what methods of its class make of it; None
+    where that is or may be a backward pass, or nothing outside of `home` reads it."""
+    worst = GraphOutcome.UNREAD if local else None
     for read in reads:
-        use: Use | None
-        use, where = furthest_use(module, read)
-        inside = heat.loop is not None and module.is_within(where, heat.loop)
-        if use is Use.ESCAPES and (inside or not _report(module, place, heat)):
-            use = _use_of_result(module, where, heat)
-        if use is Use.GRAD or use is None:
+        if module.is_within(read, home) or isinstance(module.parent(read), cst.AssignTarget):
+            continue
+        use: GraphOutcome | None
+        use, where = graph_end(module, read)
+        apart = local or module.class_of(where) is not module.class_of(home)
+        if use is GraphOutcome.UNKNOWN and not (apart and _is_report(module, where, heat)):
+            use = _use_of_result(module, where, heat, seen)
+        if use is None or use is GraphOutcome.WANTED:
             return None
-        worst = max(worst, use)
-    return worst if reads or isinstance(place, cst.Name) else None
+        worst = max(worst or GraphOutcome.UNREAD, use)
+    return worst
 
 
 def _use_of_result(
-    module: Module, where: cst.CSTNode, heat: Heat, seen: tuple[str, ...] = ()
-) -> Use | None:
+    module: Module, where: cst.CSTNode, heat: Heat, seen: tuple[str, ...]
+) -> GraphOutcome | None:
     """Return how far what a method returns, or keeps in another attribute, gets in this file; None
     where it is or may be back-propagated, or nothing here reads it."""
     cls, above = module.class_of(where), module.parent(where)
@@ -429,30 +442,7 @@ def _use_of_result(
         name = _attribute_of_self(above.targets[0].target)
     if cls is None or name is None or name in seen:
         return None
-    return _use_of_attribute(module, name, where, heat, (*seen, name))
-
-
-def _use_of_attribute(
-    module: Module, name: str, home: cst.CSTNode, heat: Heat, seen: tuple[str, ...] = ()
-) -> Use | None:
-    """Return how far an attribute of a class of this file gets, also what its methods make of it;
-    None where that is or may be a backward pass, or nothing here reads it."""
-    cls = module.class_of(home)
-    loop = next((why.node for why in reversed(heat.why) if isinstance(why.node, LOOPS)), None)
-    worst = None
-    for read in _reads_of_attribute(module, name):
-        if module.is_within(read, home):
-            continue
-        use: Use | None
-        use, further = furthest_use(module, read)
-        if use is Use.ESCAPES and module.class_of(further) is cls:
-            use = _use_of_result(module, further, heat, seen)
-        elif use is Use.ESCAPES and not (loop is not None and _is_report_of(module, read, loop)):
-            use = None
-        if use is None or use is Use.GRAD:
-            return None
-        worst = max(worst or Use.READ, use)
-    return worst
+    return _fate(module, _reads_of_attribute(module, name), where, heat, (*seen, name))
 
 
 def _attribute_of_self(node: cst.CSTNode) -> str | None:
@@ -476,27 +466,44 @@ def _reads_of_attribute(module: Module, name: str) -> Iterator[cst.BaseExpressio
                 yield above
 
 
-def _is_report_of(module: Module, read: cst.CSTNode, loop: cst.CSTNode) -> bool:
-    """Say whether a read comes after a loop whose every step the optimizer has finished."""
-    steps = steps_of(module, loop)
-    return not module.is_within(read, loop) and any(method_called(each) == "step" for each in steps)
+def _is_report(module: Module, where: cst.CSTNode, heat: Heat) -> bool:
+    """Say whether something comes after the loop whose every step the optimizer has finished."""
+    loop = next((why.node for why in reversed(heat.why) if isinstance(why.node, LOOPS)), heat.loop)
+    return (
+        loop is not None
+        and not module.is_within(where, loop)
+        and any(method_called(each) == "step" for each in steps_of(module, loop))
+    )
 
 
-def _report(module: Module, place: cst.BaseExpression, heat: Heat) -> bool:
-    """Say whether what leaves the function is a report: each step has been finished by the
-    optimizer before."""
-    steps = steps_of(module, heat.loop) if heat.loop is not None else []
-    finished = any(method_called(s) == "step" for s in steps)
-    return finished and isinstance(place, cst.Name)
+def _fix(module: Module, growth: _Growth, use: GraphOutcome) -> Fix:
+    """Return the fix; safe where a local sum or list has started empty, takes a loss or what torch
+    has computed, and only the host reads it."""
+    edits = tuple(Append(value, ".detach()") for value in growth.values)
+    if use > GraphOutcome.DROPPED or len(edits) > 1 or not _starts_empty(module, growth):
+        return Fix(edits, Safety.UNSAFE, "Detach the value", _NOTE)
+    assumes = dict.fromkeys((FRAMES, LOSSES, TORCH), _NOTE)
+    return Fix(edits, Safety.SAFE, "Detach the value", assumes=assumes)
 
 
-def _fix(module: Module, growth: _Growth, use: Use) -> Fix:
-    """Return the fix; safe where a local sum or list has started empty, and only the host reads
-    it."""
-    place, edits = growth.place, tuple(Append(value, ".detach()") for value in growth.values)
-    if use <= Use.SHOWN and isinstance(place, cst.Name) and len(growth.values) == 1:
-        granted = detaching_unnoticed(module, place, growth.values[0], growth.node)
-        if granted is not None:
-            assumes = dict.fromkeys(granted, _NOTE)
-            return Fix(edits, Safety.SAFE, "Detach the value", assumes=assumes)
-    return Fix(edits, Safety.UNSAFE, "Detach the value", _NOTE)
+def _starts_empty(module: Module, growth: _Growth) -> bool:
+    """Say whether a function's own sum or list starts as a number or as an empty one, and takes a
+    loss or what torch has computed."""
+    value, place = growth.values[0], growth.place
+    if not isinstance(place, cst.Name):
+        return False
+    home, bound = module.names.bindings(place.value, place)
+    own = module.small_statement(growth.node)
+    starts = [e for e in bound if e.node is not own and not isinstance(e.node, cst.AugAssign)]
+    kind = cst.List if isinstance(growth.node, cst.Call) else cst.BaseNumber
+    return (
+        isinstance(home, cst.FunctionDef)
+        and inferred(module, value).tensor
+        and bool(starts)
+        and all(
+            isinstance(each.node, cst.Assign)
+            and len(each.node.targets) == 1
+            and isinstance(each.value, kind)
+            for each in starts
+        )
+    )

@@ -27,13 +27,10 @@ from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import attr_of, has_star, is_name, method_called
 from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.torch import dtypes, ops
+from torchlint.semantic.uses.assumptions import TORCH
 from torchlint.semantic.uses.object_uses import Way, object_uses
 from torchlint.semantic.uses.observers import (
-    defaults_to_meta,
     free_of_effects,
-    hooks_operations,
-    replaced,
-    scripted,
 )
 from torchlint.semantic.values.classes import family_of, is_network
 from torchlint.semantic.values.counts import counts_up
@@ -49,8 +46,8 @@ _KEPT = frozenset(("device", "dtype"))
 _LEGACY = {f"torch.{name}": dtype for name, dtype in dtypes.LEGACY.items()}
 _FLOATING = frozenset(dtype.name for dtype in dtypes.of_kind("half", "float", "double"))
 _ARRAYS = ("numpy.array", "numpy.asarray")
+_ODD = "The code replaces functions of torch, or has tensors of its own."
 _NOTES = {
-    "odd": "The code replaces functions of torch, watches or compiles its operations.",
     "order": "The expression that gives the device is evaluated before the tensor is made.",
     "empty": "A range whose end is below its start is empty, and torch.arange raises there.",
     "array": "Of an empty range NumPy makes floats, and NumPy 1 on Windows integers of 32 bits.",
@@ -67,7 +64,8 @@ _NOTES = {
 
 def _fix(whys: Iterable[str], edits: list[NodeEdit], title: str) -> Fix:
     note = one_sentence(_NOTES[why] for why in sorted(set(whys)))
-    return Fix(tuple(edits), Safety.UNSAFE if note else Safety.SAFE, title, note)
+    safety = Safety.UNSAFE if note else Safety.SAFE
+    return Fix(tuple(edits), safety, title, note, assumes={TORCH: _ODD})
 
 
 def filled_there(module: Module, maker: cst.Call) -> Fix | None:
@@ -86,8 +84,6 @@ def filled_there(module: Module, maker: cst.Call) -> Fix | None:
         return None
     new, whys = made
     new = with_keyword(new, "device", device)
-    if _watched(module):
-        whys = [*whys, "odd"]
     if move is not None and move.target is not None and not free_of_effects(module, device):
         whys = [*whys, "order"]
     rewrites: dict[cst.BaseExpression, Rewrite] = {maker: lambda _: new}
@@ -96,13 +92,6 @@ def filled_there(module: Module, maker: cst.Call) -> Fix | None:
     if (cast := _made_long(module, maker)) is not None:
         rewrites[cast] = lambda call: call.func.value
     return _fix(whys, [*nested(module, rewrites)], "Fill it on the device")
-
-
-def _watched(module: Module) -> bool:
-    if defaults_to_meta(module) or hooks_operations(module) or scripted(module):
-        return True
-    called = "tensor as_tensor full zeros ones arange to cuda".split()
-    return replaced(module, *called)
 
 
 def _moved(module: Module, maker: cst.Call) -> tuple[Transfer | None, cst.BaseExpression] | None:
@@ -223,8 +212,7 @@ def _of_range(module: Module, maker: cst.Call, data: cst.BaseExpression) -> _Mad
         changed = ["default"] if name == "torch.Tensor" else []
         return with_keyword(new, "dtype", dtype), [*whys, *changed]
     if array:
-        patched = ["odd"] if replaced(module, "from_numpy", "asarray", "array") else []
-        return new, [*whys, *patched, *([] if _made_long(module, maker) else ["array"])]
+        return new, [*whys, *([] if _made_long(module, maker) else ["array"])]
     return new, whys if typed else [*whys, "none"]
 
 

@@ -12,7 +12,6 @@ from torchlint.rule import (
     NodeEdit,
     Replace,
     Safety,
-    one_sentence,
     with_keyword,
 )
 from torchlint.semantic.code.imports import name_for_module
@@ -23,7 +22,7 @@ from torchlint.semantic.device.factories import factories_of
 from torchlint.semantic.question import question
 from torchlint.semantic.torch.spelling import SURE_BATCH_SIZE, called
 from torchlint.semantic.uses.assumptions import SIZES, TORCH
-from torchlint.semantic.uses.observers import free_of_effects, hooks_operations, replaced
+from torchlint.semantic.uses.observers import free_of_effects
 from torchlint.semantic.values.counts import counts_up
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
@@ -107,7 +106,7 @@ def _ranges(module: Module, node: cst.Subscript) -> Fix | None:
     torch = name_for_module(module, "torch", "torch")
     device = cst.Attribute(node.value, cst.Name("device"))
     edits: list[NodeEdit] = []
-    whole, assumes = True, {}
+    whole, assumes = True, {TORCH: _PATCHED}
     for part in node.slice:
         index = part.slice.value if isinstance(part.slice, cst.Index) else None
         counted = _counted(module, index) if index is not None else None
@@ -121,12 +120,11 @@ def _ranges(module: Module, node: cst.Subscript) -> Fix | None:
         func = cst.parse_expression(f"{torch}.arange")
         new = counted.with_changes(func=func)
         edits.append(Replace(index, with_keyword(new, "device", device)))
-    notes = ["" if whole else _EMPTY, _PATCHED if _watched(module) else ""]
-    note = one_sentence(notes)
+    note = "" if whole else _EMPTY
     safety = Safety.UNSAFE if note else Safety.SAFE
     edits.append(NeedImport("torch", torch))
     title = "Make the index on the device"
-    return Fix(tuple(edits), safety, title, note, assumes=assumes if whole else {})
+    return Fix(tuple(edits), safety, title, note, assumes=assumes)
 
 
 def _is_size(module: Module, end: cst.BaseExpression) -> bool:
@@ -151,10 +149,6 @@ def _counted(module: Module, index: cst.BaseExpression) -> cst.Call | None:
     return index if ranged and isinstance(index, cst.Call) else None
 
 
-def _watched(module: Module) -> bool:
-    return hooks_operations(module) or replaced(module, "arange")
-
-
 # -- slices ----------------------------------------------------------------------------------------
 
 
@@ -174,7 +168,7 @@ def _slice(module: Module, node: cst.Subscript, index: cst.List) -> Fix | None:
     shown = cst.parse_expression(f"x[{low}:{high}]")
     assert isinstance(shown, cst.Subscript)
     edits = (Replace(place, shown.slice[0].slice),)
-    if len(index.elements) == 1 and _only_compared(module, node) and not _watched(module):
+    if len(index.elements) == 1 and _only_compared(module, node):
         return Fix(edits, Safety.SAFE, "Take a slice", assumes={TORCH: _VIEW})
     return Fix(edits, Safety.UNSAFE, "Take a slice", _VIEW)
 
@@ -236,7 +230,7 @@ def _brought(module: Module, index: cst.Name) -> Fix | None:
     if known is None or any(module.function(each) is not home for each in tensors):
         return None
     several = len({module.source_of(each) for each in tensors}) > 1
-    note = one_sentence((_SEVERAL if several else "", _PATCHED if _watched(module) else ""))
+    note = _SEVERAL if several else ""
     torch = name_for_module(module, "torch", "torch")
     where = cst.parse_expression(f"{torch}.as_tensor(at, device={known.value}.device)")
     target = cst.CompFor(cst.Name("at"), call)

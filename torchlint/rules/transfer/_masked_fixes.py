@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torchlint.rule import Fix, Module, NeedImport, Replace, Safety, one_sentence
+from torchlint.rule import Fix, Module, NeedImport, Replace, Safety
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.code.tree import is_name
-from torchlint.semantic.uses.observers import hooks_operations, replaced, scripted
+from torchlint.semantic.uses.assumptions import TORCH
 from torchlint.semantic.values.inferred import inferred
 
 _LIKE_MASK = (
@@ -61,8 +61,7 @@ def _copied(module: Module, node: cst.Subscript | cst.Call) -> Fix | None:
     compared = [each for each in (into, source) if _compares(module, mask, each)]
     if not compared:
         return None
-    watched = hooks_operations(module) or replaced(module, "where", "copy_") or scripted(module)
-    note = one_sentence(("" if len(compared) > 1 else _LIKE_MASK, _PATCHED if watched else ""))
+    note = "" if len(compared) > 1 else _LIKE_MASK
     torch = name_for_module(module, "torch", "torch")
     args = [cst.Arg(mask), cst.Arg(source), cst.Arg(into)]
     select = cst.Call(cst.parse_expression(f"{torch}.where"), args)
@@ -73,7 +72,8 @@ def _copied(module: Module, node: cst.Subscript | cst.Call) -> Fix | None:
         new = cst.Expr(cst.Call(cst.Attribute(into, cst.Name("copy_")), [cst.Arg(select)]))
     edits = (Replace(home, new), NeedImport("torch", torch))
     safety = Safety.UNSAFE if note else Safety.SAFE
-    return Fix(edits, safety, "Select with torch.where on the device", note)
+    title = "Select with torch.where on the device"
+    return Fix(edits, safety, title, note, assumes={TORCH: _PATCHED})
 
 
 def _scattered(module: Module, node: cst.Subscript | cst.Call) -> Fix | None:
@@ -98,14 +98,12 @@ def _scattered(module: Module, node: cst.Subscript | cst.Call) -> Fix | None:
             return None
     if any(dotted_text(each) is None for each in (into, source, mask)) or into.deep_equals(source):
         return None
-    watched = hooks_operations(module) or replaced(module, "where", "copy_") or scripted(module)
     torch = name_for_module(module, "torch", "torch")
     args = [cst.Arg(mask), cst.Arg(source), cst.Arg(into)]
     select = cst.Call(cst.parse_expression(f"{torch}.where"), args)
     new = cst.Expr(cst.Call(method.with_changes(attr=cst.Name("copy_")), [cst.Arg(select)]))
-    note = one_sentence((_LIKE_MASK, _PATCHED if watched else ""))
     edits = (Replace(home, new), NeedImport("torch", torch))
-    return Fix(edits, Safety.UNSAFE, "Select with torch.where on the device", note)
+    return Fix(edits, Safety.UNSAFE, "Select with torch.where on the device", _LIKE_MASK)
 
 
 def _only_index(node: cst.Subscript) -> cst.BaseExpression | None:

@@ -74,7 +74,6 @@ class Placement:
             whether `SEVERAL` tensors, which could lie on several devices, meet the result; whether
             a `VIEW` takes the place of a copy; and whether it is computed with the `ITEMS` of a
             sequence that are taken for numbers.
-        alone: whether no other tensor meets it before a move that names the device.
     """
 
     factories: tuple[cst.Call, ...]
@@ -82,7 +81,6 @@ class Placement:
     read: cst.BaseExpression | None
     moves: tuple[Transfer, ...]
     changes: frozenset[str]
-    alone: bool
 
 
 @question(
@@ -101,9 +99,7 @@ def placement_of(module: Module, factory: cst.Call) -> Placement | None:
         return None
     moves = tuple(move for move in region.moves if not (move.like or move.dtype))
     read = None if isinstance(device, cst.SimpleString) else region.read
-    named = all(not move.like and move.target is not None for move in region.moves)
-    alone = bool(region.moves) and not region.met and named
-    return Placement(tuple(region.factories), device, read, moves, frozenset(region.changes), alone)
+    return Placement(tuple(region.factories), device, read, moves, frozenset(region.changes))
 
 
 @question(remember=False)

@@ -76,9 +76,9 @@ values change, and so do later draws on the CPU, the next shuffle of a DataLoade
 for inexact ranges, for `requires_grad=True`, for `.cuda(gpus[n])`, which may be None, where
 `.to(other)` evaluates more than a name or is given what may be no tensor, and where `.to` casts to
 a dtype that is not spelled out: None keeps the factory's. Unsafe where the device is computed by
-code that may do more, as that runs earlier, and where code replaces or watches functions of torch;
-traces and classes of tensors see nothing of what is only made and moved to a named device. Unsafe
-where an old tensor type is given what only its name calls the size of a batch.
+code that may do more, as that runs earlier, and where code replaces functions of torch or has
+classes of tensors. Unsafe where an old tensor type is given what only its name calls the size of a
+batch.
 
 A factory whose result is computed with, or bound to a name, is given the device where each use of
 it is known to meet the device; the move behind it goes. That is unsafe where arithmetic on floats
@@ -126,12 +126,12 @@ from torchlint.rule import (
 )
 from torchlint.rules.transfer._host_indices import host_index
 from torchlint.rules.transfer._index_fixes import index_fix, indexed_besides
-from torchlint.rules.transfer._placement import Placement, placement_of, spare_move
+from torchlint.rules.transfer._placement import placement_of, spare_move
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.reaching import readers_of
-from torchlint.semantic.code.tree import attr_of, keyword_of, method_called
+from torchlint.semantic.code.tree import attr_of, method_called
 from torchlint.semantic.device.factories import (
     any_dtype,
     device_effect,
@@ -147,13 +147,9 @@ from torchlint.semantic.device.uploads import tensor_data
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.time.once import runs_once
 from torchlint.semantic.torch import dtypes, ops
+from torchlint.semantic.uses.assumptions import TORCH
 from torchlint.semantic.uses.observers import (
-    defaults_to_meta,
     free_of_effects,
-    has_own_tensors,
-    hooks_operations,
-    hooks_plain_operations,
-    replaced,
 )
 from torchlint.semantic.uses.unavoidable_syncs import (
     before_many_runs,
@@ -204,6 +200,7 @@ _INDEX = (
     "the index `{index}` is on the host and is copied to the device, which synchronises; "
     "{alternative}."
 )
+_PATCHED = "The code replaces functions of torch, or has tensors of its own."
 _NOTES = {
     "random": (
         "The CPU generator is no longer advanced: the numbers, later CPU draws and the "
@@ -226,13 +223,11 @@ _NOTES = {
         "behind it."
     ),
     "lost": "What the factory was given for this is no longer evaluated.",
-    "meta": 'Where the default device is "meta", on which tensors have no data, the copy raised.',
     "rounds": "What is computed on the device may round differently in the last place.",
     "several": "Tensors on several devices can no longer be indexed with it.",
     "items": "A tensor with dimensions among the items of the loop's sequence would raise.",
     "view": "What was moved is a view, with the strides of one, and is no longer copied.",
     "named": "That the argument is a size, and no data, is said by its name alone.",
-    "patched": "The code replaces functions of torch, or looks at each of its operations.",
 }
 
 rule = Rule(
@@ -446,7 +441,8 @@ def _fix(module: Module, transfer: Transfer, factory: cst.Call) -> Fix | None:
         *_seen(module, transfer, factory),
     ]
     note = one_sentence(_NOTES[why] for why in whys)
-    return Fix((edit,), Safety.UNSAFE if note else Safety.SAFE, "Pass device= to the factory", note)
+    safety, title = Safety.UNSAFE if note else Safety.SAFE, "Pass device= to the factory"
+    return Fix((edit,), safety, title, note, assumes={TORCH: _PATCHED})
 
 
 def _placed(module: Module, factory: cst.Call) -> Fix | None:
@@ -486,10 +482,10 @@ def _placed(module: Module, factory: cst.Call) -> Fix | None:
             whys.append("named")
     if placement.read is not None and not free_of_effects(module, placement.read):
         whys.append("order")
-    whys.extend(_watched(module, placement))
     note = one_sentence(_NOTES[why] for why in sorted(set(whys)))
     safety = Safety.UNSAFE if note else Safety.SAFE
-    return Fix((*nested(module, rewrites), *removed), safety, "Make it on the device", note)
+    edits, title = (*nested(module, rewrites), *removed), "Make it on the device"
+    return Fix(edits, safety, title, note, assumes={TORCH: _PATCHED})
 
 
 def _on(
@@ -537,43 +533,9 @@ def _unmoved(bare: bool, call: cst.Call) -> cst.BaseExpression:
     return source.with_changes(lpar=[], rpar=[]) if bare else source
 
 
-def _watched(module: Module, placement: Placement) -> Iterator[str]:
-    """Yield the keys of the notes on what code could tell from torch's functions."""
-    if defaults_to_meta(module):
-        yield "meta"
-    factories = placement.factories
-    called = [method_called(f) for f in factories]
-    own = [module.called(f).rpartition(".")[2] for f in factories]
-    plain = all(_of_numbers(module, each) for each in factories)
-    hooked = _hooked(module, placement.alone, plain)
-    if hooked or replaced(module, *{*called, *own, *_MOVES} - {""}):
-        yield "patched"
-
-
-def _hooked(module: Module, alone: bool, plain: bool) -> bool:
-    """Say whether code may see, or change, what is made and moved.
-
-    Where it is `alone`, no other tensor takes part, and the device is named: then modes and symbols
-    see it, and a class of tensors does where what is given may not be `plain` numbers.
-    """
-    if not alone:
-        return hooks_operations(module)
-    return hooks_plain_operations(module) or (not plain and has_own_tensors(module))
-
-
-def _of_numbers(module: Module, call: cst.Call) -> bool:
-    """Say whether a call is given numbers and sizes alone, beside a dtype: no tensor whose class
-    could see it."""
-    return all(
-        keyword_of(arg) in ("dtype", "device") or _is_number(module, arg.value) for arg in call.args
-    )
-
-
 def _is_number(module: Module, node: cst.BaseExpression) -> bool:
     if isinstance(node, (cst.Tuple, cst.List)):
         return all(_is_number(module, each.value) for each in node.elements)
-    if isinstance(node, cst.BinaryOperation):
-        return _is_number(module, node.left) and _is_number(module, node.right)
     value = inferred(module, node)
     return value.kind in ("number", "shape") and not value.tensor
 
@@ -709,26 +671,3 @@ def _seen(module: Module, transfer: Transfer, factory: cst.Call) -> Iterator[str
     given = [keyword_argument(module, factory, name) for name in dropped]
     if any(each is not None and not free_of_effects(module, each) for each in given):
         yield "lost"
-    if defaults_to_meta(module):
-        yield "meta"
-    called = factory.func.attr.value if isinstance(factory.func, cst.Attribute) else "torch"
-    own = module.called(factory).rpartition(".")[2]
-    alone = not transfer.like and transfer.target is not None
-    if _hooked(module, alone, _is_plain(module, transfer, factory)) or replaced(
-        module, *{called, own, *_MOVES}
-    ):
-        yield "patched"
-
-
-def _is_plain(module: Module, transfer: Transfer, factory: cst.Call) -> bool:
-    """Say whether what is made and moved is given numbers and dtypes alone."""
-    if module.called(factory) in _LIKE:
-        return False
-    at = transfer.source
-    while at is not factory:
-        if not isinstance(at, cst.Call) or not isinstance(at.func, cst.Attribute):
-            return False
-        if not (_casts_to_dtype(module, at) or _of_numbers(module, at)):
-            return False
-        at = at.func.value
-    return _of_numbers(module, factory)

@@ -77,8 +77,8 @@ class OnHost(nn.Module):
 Safe for one real number or bool in the range of its dtype: dtype, shape, strides and value are
 equal (checked by running for all dtypes). Where the dtype is a variable, the number has to be an
 integer that every dtype holds. Unsafe for others: out of range, `torch.full` raises with other
-words, or raises where `torch.tensor` gave infinity. Unsafe too where the code replaces or watches
-functions of torch, or uses TorchScript, which knows no `()` as a size. Lists have no rewrite.
+words, or raises where `torch.tensor` gave infinity. Unsafe too where the code replaces functions of
+torch, or uses TorchScript, which knows no `()` as a size. Lists have no rewrite.
 
 ## Measure
 A hundred calls of the module. A CPU gains a little, as `torch.full` is the simpler call; on a GPU a
@@ -115,11 +115,9 @@ from torchlint.semantic.code.numbers import spelled_number
 from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.device.transfers import is_cached, transfer_of
 from torchlint.semantic.torch import dtypes, ops
+from torchlint.semantic.uses.assumptions import TORCH
 from torchlint.semantic.uses.observers import (
-    defaults_to_meta,
     free_of_effects,
-    hooks_operations,
-    replaced,
     scripted,
 )
 from torchlint.semantic.uses.packed_lengths import becomes_lengths
@@ -150,10 +148,9 @@ _RANGES = {
     if dtype.kind in ("int", "bool")
     for name in dtypes.spelled((dtype,))
 }
-_ODD = (
-    "The code replaces functions of torch, watches or compiles its operations, or computes "
-    "the device while moving."
-)
+_ODD = "The code replaces functions of torch, or has tensors of its own."
+_SCRIPTED = "The code uses TorchScript, which knows no `()` as a size."
+_ORDER = "The expression that gives the device is evaluated before the tensor is made."
 _NOTE = (
     "Where the number does not fit the dtype, torch.full raises another error, or one where "
     "torch.tensor gives infinity."
@@ -306,9 +303,13 @@ def _fix(
     if place is not node:
         new = with_keyword(new, "device", target)
     fits = _fits(module, node.args[0].value, keyword_argument(module, node, "dtype"))
-    note = one_sentence(["" if fits else _NOTE, _ODD if _may_differ(module, place, target) else ""])
+    late = keyword_argument(module, place, "device") is not target
+    late = late and not free_of_effects(module, target)
+    script = _SCRIPTED if scripted(module) else ""
+    note = one_sentence(["" if fits else _NOTE, _ORDER if late else "", script])
     safety = Safety.UNSAFE if note else Safety.SAFE
-    return Fix((Replace(place, new),), safety, "Fill the number on the device", note)
+    title = "Fill the number on the device"
+    return Fix((Replace(place, new),), safety, title, note, assumes={TORCH: _ODD})
 
 
 def _filled(module: Module, node: cst.Call) -> str:
@@ -319,16 +320,3 @@ def _filled(module: Module, node: cst.Call) -> str:
     if not isinstance(number, (cst.Integer, cst.Float)) or not (typed or "." in number.value):
         return "full"
     return {0.0: "zeros", 1.0: "ones"}.get(float(number.evaluated_value), "full")
-
-
-def _may_differ(module: Module, place: cst.Call, target: cst.BaseExpression) -> bool:
-    """Say whether code replaces or watches torch's functions, compiles them, or could tell when the
-    device is asked."""
-    if (
-        not free_of_effects(module, target)
-        and keyword_argument(module, place, "device") is not target
-    ):
-        return True
-    if hooks_operations(module) or scripted(module) or defaults_to_meta(module):
-        return True
-    return replaced(module, "tensor", "as_tensor", "full", "ones", "zeros", "to", "cuda")

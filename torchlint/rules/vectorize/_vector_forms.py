@@ -31,7 +31,6 @@ from torchlint.semantic.code.reaching import definitions_of, read_behind, reader
 from torchlint.semantic.code.tree import is_name, keyword_of, method_called
 from torchlint.semantic.time.iterations import goes_over
 from torchlint.semantic.torch import ops
-from torchlint.semantic.uses.observers import hooks_operations
 from torchlint.semantic.values.inferred import inferred
 
 _POINTWISE = (
@@ -55,7 +54,6 @@ _SHAPES = (
     "of other sizes than the loop counts, raise or are paired otherwise."
 )
 _EMPTY_ROW = "A row of which the mask selects nothing gives infinity instead of an error."
-_WATCHED = "The code looks at each of torch's operations."
 
 
 class _UnknownError(Exception):
@@ -88,8 +86,7 @@ def vector_form(module: Module, loop: cst.For | cst.CompFor, sized: bool) -> Fix
         edits = form.of_loop(loop) if isinstance(loop, cst.For) else form.of_comprehension(loop)
     except _UnknownError:
         return None
-    watched = hooks_operations(module)
-    notes = (_ORDER, _SHAPES, *form.notes, _WATCHED if watched else "")
+    notes = (_ORDER, _SHAPES, *form.notes)
     return Fix(tuple(edits), Safety.UNSAFE, _TITLE, one_sentence(notes))
 
 

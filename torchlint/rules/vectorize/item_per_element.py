@@ -59,13 +59,11 @@ for x in loader:
 ```
 
 ## Fix safety
-Safe for a comprehension, or a `map` of a cast that is used up at once (`list(map(float, t))`), over
-a tensor with certainly one dimension (`flatten()`, `view(-1)`, `torch.arange`, ...): the numbers
-and their Python types are equal for every dtype. Elsewhere it is unsafe: a generator that is read
-later, or a function that is called between the reads, may see the tensor changed, and after a
-`for` statement its variable holds a number. Where the dimensions are not known it is
-`flatten().tolist()`, for each row is read as one number. In programs that TorchScript compiles the
-loop goes over a copy on the host instead, whose elements are tensors as before.
+Unsafe: all elements are read before the first turn, so that a generator that is read later, or a
+function that is called between the reads, may see the tensor changed, and after a `for` statement
+its variable holds a number. Where the dimensions are not known it is `flatten().tolist()`, for each
+row is read as one number. In programs that TorchScript compiles the loop goes over a copy on the
+host instead, whose elements are tensors as before.
 
 ## Measure
 Timed is one pass over three batches of 500 samples. A gain is expected on a CPU, where one small
@@ -103,12 +101,10 @@ from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.uses.elements import (
     ElementReads,
     element_reads,
-    keeps_its_shape,
     one_dimensional,
-    runs_at_once,
 )
 from torchlint.semantic.uses.host_elements import HostElements, stays_as_it_is
-from torchlint.semantic.uses.observers import replaced, scripted
+from torchlint.semantic.uses.observers import scripted
 from torchlint.semantic.values.inferred import inferred
 
 rule = Rule(
@@ -131,8 +127,6 @@ _PERHAPS_LIST = (
     "`{expr}` reads the device once per element of `{tensor}`; read all at once "
     "(stack a list first) by `.tolist()`."
 )
-_READS = ("item", "tolist", "__float__", "__int__", "__bool__", "__index__")
-_COMPLEX = regex(r"complex|\bfft|\bstft|cfloat|cdouble|chalf|polar|hilbert")
 _LAYOUTS = regex(r"sparse|quantize|mkldnn")  # Such tensors have elements, but no ``tolist()``.
 _EARLY = (
     "All elements are read before the first turn, so that a change of the tensor in between, or an "
@@ -141,7 +135,6 @@ _EARLY = (
 _NUMBER = "The loop's variable is a number, also behind the loop."
 _NO_DIMENSION = "A tensor without dimensions gives one element, where it raised."
 _NO_LIST = "A sparse or quantized tensor has no tolist()."
-_PATCHED = "The code replaces methods of torch that read."
 _SIMPLE = (cst.Name, cst.Attribute, cst.Call, cst.Subscript)
 _OWN_KIND = {"float": "float", "double": "float", "half": "float", "int": "int", "bool": "bool"}
 
@@ -169,8 +162,7 @@ def check(node: cst.For | cst.CompFor | cst.Call, module: Module) -> Iterator[Hi
 
 
 def _fix(module: Module, node: cst.CSTNode, found: ElementReads) -> Fix | None:
-    """Return the rewrite to ``tolist()``; safe where a comprehension goes over what certainly has
-    one dimension."""
+    """Return the rewrite to ``tolist()``."""
     if found.single is not True:
         return None
     if scripted(module) and isinstance(node, (cst.For, cst.CompFor)):
@@ -179,10 +171,16 @@ def _fix(module: Module, node: cst.CSTNode, found: ElementReads) -> Fix | None:
         kept = stays_as_it_is(module, found.tensor, node)
         return elements_on_host(module, HostElements(node, (), (), (), found.tensor, kept))
     title = "Read all elements with one tolist()"
-    safety, note = _safety(module, node, found)
     flat = "" if one_dimensional(module, found.tensor) else ".flatten()"
-    if safety is Safety.SUGGESTION:
-        flat = ""
+    notes = (
+        _EARLY,
+        _NUMBER if isinstance(node, cst.For) else "",
+        _NO_DIMENSION if flat else "",
+        _NO_LIST if mentions(module, _LAYOUTS) else "",
+    )
+    safety, note = Safety.UNSAFE, one_sentence(notes)
+    if scripted(module):
+        safety, note, flat = Safety.SUGGESTION, "", ""
     if isinstance(node, cst.Call):
         if found.reads[0].how == "item":
             return None
@@ -211,35 +209,6 @@ def _read_directly(
         ) if value is read and target.deep_equals(direct):
             return Remove(line)
     return Replace(read, direct)
-
-
-def _safety(module: Module, node: cst.CSTNode, found: ElementReads) -> tuple[Safety, str]:
-    """Return how safe the rewrite is, and what it may change."""
-    if _same(module, node, found):
-        return Safety.SAFE, ""
-    if scripted(module):
-        return Safety.SUGGESTION, ""
-    notes = (
-        _EARLY,
-        _NUMBER if isinstance(node, cst.For) else "",
-        "" if one_dimensional(module, found.tensor) else _NO_DIMENSION,
-        _NO_LIST if mentions(module, _LAYOUTS) else "",
-        _PATCHED if replaced(module, *_READS) else "",
-    )
-    return Safety.UNSAFE, one_sentence(notes)
-
-
-def _same(module: Module, node: cst.CSTNode, found: ElementReads) -> bool:
-    """Say whether one ``tolist()`` certainly gives the numbers that the single reads give, at the
-    same time."""
-    if isinstance(node, cst.For) or not one_dimensional(module, found.tensor):
-        return False
-    if mentions(module, _LAYOUTS) or scripted(module) or replaced(module, *_READS):
-        return False
-    casts = any(read.how in ("float", "int") for read in found.reads)
-    if casts and mentions(module, _COMPLEX):
-        return False  # The casts of complex tensors and numbers raise different exceptions.
-    return runs_at_once(module, node, found) and keeps_its_shape(module, found.tensor, node)
 
 
 def _whole(module: Module, found: ElementReads, flat: bool) -> Replace | None:

@@ -6,6 +6,7 @@ import functools
 
 import libcst as cst
 
+from torchlint.base.remembered import remembered
 from torchlint.semantic.code.handed_classes import objects_leave
 from torchlint.semantic.code.instances import Instances
 from torchlint.semantic.code.names import Binding, Names
@@ -33,22 +34,19 @@ class Flow:
         self.names = names
         self.scopes = scopes
         self._text = text
-        self._leaving: dict[cst.ClassDef, bool] = {}
-        self._callees: dict[cst.Call, tuple[Function, ...]] = {}
         self._sites: dict[cst.CSTNode, list[cst.Call]] | None = None
         self.instances = Instances(tree, names, scopes)
         self._uses: dict[str, tuple[list[cst.Name], list[int]]] = {}
         self._writes: dict[str, tuple[list[cst.Name], list[int]]] = {}
 
+    @remembered
     def callees(self, call: cst.Call) -> tuple[Function, ...]:
         """Return the functions of this file that a call may reach; empty where unknown.
 
         A method called on ``self`` reaches the class's own method and every override in a subclass
         in the file.
         """
-        if call not in self._callees:
-            self._callees[call] = tuple(self._resolve(call.func) or self._of_object(call.func))
-        return self._callees[call]
+        return tuple(self._resolve(call.func) or self._of_object(call.func))
 
     def _of_object(self, func: cst.BaseExpression) -> list[Function]:
         """Return what runs where an object of a class of this file is called itself, if no other
@@ -59,12 +57,11 @@ class Flow:
         method = self.scopes.method(made, "__call__") if made is not None else None
         return [method] if made is not None and method is not None and not self._leave(made) else []
 
+    @remembered
     def _leave(self, cls: cst.ClassDef) -> bool:
-        if cls not in self._leaving:
-            leave = functools.partial(objects_leave, cls.name.value)
-            others = self.names.outside.others_say
-            self._leaving[cls] = leave(self._text) or others(leave, near=False) is not False
-        return self._leaving[cls]
+        leave = functools.partial(objects_leave, cls.name.value)
+        others = self.names.outside.others_say
+        return leave(self._text) or others(leave, near=False) is not False
 
     def _resolve(self, func: cst.BaseExpression) -> list[Function]:
         if type(func) is cst.Name:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.base.regex import regex
+from torchlint.base.remembered import remembered
 from torchlint.semantic.code.grad_contexts import GradContexts
 from torchlint.semantic.code.names import Names, dotted_text
 from torchlint.semantic.code.tree import Tree
@@ -37,7 +38,6 @@ class Scopes(GradContexts):
         self._below: dict[cst.ClassDef, list[cst.ClassDef]] | None = None
         self._lineage: dict[cst.ClassDef, list[cst.ClassDef]] = {}
         self._methods: dict[cst.ClassDef, dict[str, cst.FunctionDef]] = {}
-        self._ancestry: dict[cst.ClassDef, tuple[list[str], list[Definition]]] = {}
 
     # -- classes -----------------------------------------------------------------------------------
 
@@ -98,16 +98,15 @@ class Scopes(GradContexts):
         """Return the ancestors of a class in other files of the project, nearest first."""
         return self._outside(node)[1]
 
+    @remembered
     def _outside(self, node: cst.ClassDef) -> tuple[list[str], list[Definition]]:
-        if node not in self._ancestry:
-            names: list[str] = []
-            classes: list[Definition] = []
-            for name in self._foreign(node):
-                lineage = self.names.outside.lineage(name)
-                names += [name, *(torch_names.canonical(each) for each in lineage.outside)]
-                classes += lineage.classes
-            self._ancestry[node] = names, classes
-        return self._ancestry[node]
+        names: list[str] = []
+        classes: list[Definition] = []
+        for name in self._foreign(node):
+            lineage = self.names.outside.lineage(name)
+            names += [name, *(torch_names.canonical(each) for each in lineage.outside)]
+            classes += lineage.classes
+        return names, classes
 
     def _foreign(self, node: cst.ClassDef) -> list[str]:
         bases = [

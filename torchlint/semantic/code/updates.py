@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from torchlint.base.regex import regex
+from torchlint.base.remembered import remembered
 from torchlint.semantic.code.flow import Flow, flow
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.tree import FUNCTIONS, LOOPS, Tree
@@ -42,7 +43,6 @@ class Updates:
     def __init__(self, tree: Tree, flow: Flow) -> None:
         self.tree = tree
         self.flow = flow
-        self._collections: dict[cst.CSTNode, bool] = {}
         self._holders: dict[cst.CSTNode, cst.CSTNode] = {}
         self._step_functions: dict[tuple[cst.CSTNode, int], bool] = {}
         self._steps: dict[cst.CSTNode, list[cst.Call]] | None = None
@@ -109,11 +109,10 @@ class Updates:
         known.update(dict.fromkeys(passed, found))
         return found
 
+    @remembered
     def is_collection(self, loop: cst.CSTNode) -> bool:
         """Say whether a loop goes over parts of one step: optimizers, losses, layers."""
-        if loop not in self._collections:
-            self._collections[loop] = isinstance(loop, cst.For) and self._over_parts(loop)
-        return self._collections[loop]
+        return isinstance(loop, cst.For) and self._over_parts(loop)
 
     def _over_parts(self, loop: cst.For) -> bool:
         calls = (dotted_text(call.func) or "" for call in self.tree.within(loop.iter, cst.Call))

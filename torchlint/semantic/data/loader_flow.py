@@ -11,14 +11,14 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.semantic.code.bindings import top_level
 from torchlint.semantic.code.flow import call_sites, callees_of, reads_of
-from torchlint.semantic.code.scopes import local_class, method_of, name_outside
+from torchlint.semantic.code.scopes import local_class, name_outside
 from torchlint.semantic.code.tree import is_name, targets_of
 from torchlint.semantic.elsewhere import Definition
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import goes_over
+from torchlint.semantic.values.definitions_behind import classes, made, method, named
 from torchlint.semantic.values.inferred import classes_behind, inferred
 from torchlint.semantic.values.params import bind
 from torchlint.semantic.values.value import Value
@@ -163,19 +163,10 @@ class _Tracer:
         )
 
     def _family(self, where: Module, cls: cst.ClassDef) -> Iterator[tuple[Module, cst.ClassDef]]:
-        yield where, cls
         for each in where.nodes(cst.ClassDef):
             if each is not cls and any(local_class(where, arg.value) is cls for arg in each.bases):
                 yield where, each
-        for definition in classes_behind(where, Value("object", node=cls)):
-            found = self._definition(definition)
-            if found is not None and isinstance(found[1], cst.ClassDef):
-                yield found[0], found[1]
-
-    def _definition(self, definition: Definition) -> tuple[Module, cst.CSTNode] | None:
-        home = self.origin.outside.module_of(definition)
-        found = top_level(home, definition.name) if home is not None else None
-        return (home, found) if found is not None else None
+        yield from classes(where, Value("object", node=cls), self.origin)
 
     def _returned(self, where: Module, function: cst.FunctionDef | None, path: Path) -> None:
         if function is None:
@@ -211,8 +202,8 @@ class _Tracer:
             self._bound(where, call.func.value, (EACH, *path))
         else:
             for home, function in self._callees(where, call):
-                param = _parameter(home, function, call, arg)
-                if param is not None:
+                passed = bind(function, call, home.class_of(function) is not None)
+                for param in (name for name, value in passed.items() if value is arg.value):
                     self._named(home, function, param, path)
 
     def _wrapped(self, where: Module, call: cst.Call, arg: cst.Arg, path: Path) -> None:
@@ -231,41 +222,15 @@ class _Tracer:
         for callee in callees_of(where, call):
             if isinstance(callee, cst.FunctionDef):
                 yield where, callee
-        cls = local_class(where, call.func)
-        found = self._elsewhere(where, call) if cls is None else (where, cls)
-        if found is not None and isinstance(found[1], cst.FunctionDef):
-            yield found[0], found[1]
-        elif found is not None and isinstance(found[1], cst.ClassDef):
-            yield from self._method(*found, "__init__")
-        elif isinstance(call.func, cst.Attribute):
-            for definition in classes_behind(where, inferred(where, call.func.value)):
-                owner = self._definition(definition)
-                if owner is not None:
-                    yield from self._method(*owner, call.func.attr.value)
-
-    def _elsewhere(self, where: Module, call: cst.Call) -> tuple[Module, cst.CSTNode] | None:
-        definition = where.outside.find(where.name(call.func))
-        return self._definition(definition) if definition is not None else None
-
-    def _method(
-        self, home: Module, cls: cst.CSTNode, name: str
-    ) -> Iterator[tuple[Module, cst.FunctionDef]]:
-        method = method_of(home, cls, name) if isinstance(cls, cst.ClassDef) else None
-        if method is not None:
-            yield home, method
-
-
-def _parameter(home: Module, function: cst.FunctionDef, call: cst.Call, arg: cst.Arg) -> str | None:
-    """Return the parameter that an argument goes to; a constructor's own first one is left out."""
-    names = [p.name.value for p in (*function.params.posonly_params, *function.params.params)]
-    first = function.name.value == "__init__" and not isinstance(call.func, cst.Attribute)
-    shift = 1 if first and home.class_of(function) is not None else 0
-    bound = bind(function, call, home.class_of(function) is not None)
-    for name, value in bound.items():
-        if value is arg.value:
-            at = names.index(name) + shift if arg.keyword is None and name in names else None
-            return name if at is None else names[at] if at < len(names) else None
-    return None
+        instance = made(where, call)
+        found = named(where, call.func, self.origin) or method(
+            where, instance, "__init__", self.origin
+        )
+        if found is None and isinstance(call.func, cst.Attribute):
+            owner = inferred(where, call.func.value)
+            found = method(where, owner, call.func.attr.value, self.origin)
+        if found is not None:
+            yield found
 
 
 def _selector(node: cst.Subscript) -> int | str:

@@ -12,17 +12,23 @@ from collections.abc import Collection, Iterable, Iterator
 
 import libcst as cst
 
-from torchlint.semantic.code.bindings import top_level
 from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.code.scopes import local_class, method_of, name_outside
-from torchlint.semantic.code.tree import COMPREHENSIONS, is_name, method_called, targets_of
+from torchlint.semantic.code.scopes import local_class, name_outside
+from torchlint.semantic.code.tree import (
+    COMPREHENSIONS,
+    is_name,
+    method_called,
+    targets_of,
+)
 from torchlint.semantic.data.loaders import makes_loader
 from torchlint.semantic.elsewhere import Definition
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import goes_over
-from torchlint.semantic.values.inferred import classes_behind, inferred
+from torchlint.semantic.values.definitions_behind import classes, method, named
+from torchlint.semantic.values.inferred import inferred
+from torchlint.semantic.values.params import bind
 from torchlint.semantic.values.value import Value
 
 Path = tuple[int | str, ...]
@@ -148,15 +154,11 @@ class _Search:
         if here:
             sole = here[0] if len(here) == 1 else None
             return where, sole if isinstance(sole, cst.FunctionDef) else None
-        definition = where.outside.find(where.name(call.func))
-        if definition is None and isinstance(call.func, cst.Attribute):
-            for home, cls in self._classes(where, call.func.value):
-                method = method_of(home, cls, call.func.attr.value)
-                if method is not None:
-                    return home, method
-        there = self.origin.outside.module_of(definition) if definition is not None else None
-        found = top_level(there, definition.name) if there is not None and definition else None
-        return there, found if isinstance(found, cst.FunctionDef) else None
+        found = named(where, call.func, self.origin)
+        if found is None and isinstance(call.func, cst.Attribute):
+            owner = self._owner(where, call.func.value)
+            found = method(where, owner, call.func.attr.value, self.origin)
+        return found or (None, None)
 
     def _bound(self, where: Module, kind: str, node: cst.CSTNode, name: str, path: Path) -> bool:
         """Look where one binding of a name leads."""
@@ -198,7 +200,7 @@ class _Search:
 
     def _kept(self, where: Module, node: cst.Attribute, path: Path) -> bool:
         """Look at all that the nearest class of an object assigns to ``self.name``."""
-        for home, cls in self._classes(where, node.value):
+        for home, cls in classes(where, self._owner(where, node.value), self.origin):
             made: list[tuple[cst.BaseExpression, Path]] = []
             for each in home.within(cls.body, cst.Assign, cst.AnnAssign, nested=True):
                 assert isinstance(each, (cst.Assign, cst.AnnAssign))
@@ -210,19 +212,10 @@ class _Search:
                 return all(self.loader(home, value, there) for value, there in made)
         return False
 
-    def _classes(
-        self, where: Module, node: cst.BaseExpression
-    ) -> Iterator[tuple[Module, cst.ClassDef]]:
-        """Yield the class of an object, and those in other files that it inherits from."""
+    def _owner(self, where: Module, node: cst.BaseExpression) -> Value:
+        """Return the object whose attribute is asked for."""
         own = is_name(node, "self")
-        value = Value("object", node=where.class_of(node)) if own else inferred(where, node)
-        if isinstance(value.node, cst.ClassDef):
-            yield where, value.node
-        for definition in classes_behind(where, value):
-            home = self.origin.outside.module_of(definition)
-            found = top_level(home, definition.name) if home is not None else None
-            if home is not None and isinstance(found, cst.ClassDef):
-                yield home, found
+        return Value("object", node=where.class_of(node)) if own else inferred(where, node)
 
     def _given(
         self, where: Module, function: cst.FunctionDef, name: str
@@ -232,7 +225,10 @@ class _Search:
         cls = where.class_of(function)
         makes = cls if function.name.value == "__init__" else None
         return [
-            (home, _argument(function, call, name, bound=cls is not None))
+            (
+                home,
+                None if function.decorators else bind(function, call, cls is not None).get(name),
+            )
             for home, call in self._calls(where, function, makes)
         ]
 
@@ -322,30 +318,3 @@ def _part(node: cst.Tuple | cst.List | cst.Dict, key: int | str) -> cst.BaseExpr
     if not plain or not isinstance(key, int) or key >= len(node.elements):
         return None
     return node.elements[key].value
-
-
-def _argument(
-    function: cst.FunctionDef, call: cst.Call, name: str, *, bound: bool
-) -> cst.BaseExpression | None:
-    """Return what a call gives for a parameter; None where it does not say.
-
-    Args:
-        function: the function.
-        call: the call.
-        name: the parameter.
-        bound: whether the first parameter is the object's own.
-    """
-    params = function.params
-    names = [param.name.value for param in (*params.posonly_params, *params.params)]
-    if function.decorators:  # a static method, or what is not the function any more
-        return None
-    names = names[1:] if bound else names
-    for index, arg in enumerate(call.args):
-        if arg.star:
-            return None
-        if arg.keyword is not None:
-            if arg.keyword.value == name:
-                return arg.value
-        elif index < len(names) and names[index] == name:
-            return arg.value
-    return None

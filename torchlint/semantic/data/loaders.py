@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.semantic.code.bindings import binds_globally, sole_definition, top_level
+from torchlint.semantic.code.bindings import binds_globally, sole_definition
 from torchlint.semantic.code.calls import arguments_of
 from torchlint.semantic.code.flow import call_sites, callees_of, reads_of
 from torchlint.semantic.code.reaching import assigned_to
@@ -26,7 +26,8 @@ from torchlint.semantic.time.loops import has_model_call, loop_kind
 from torchlint.semantic.torch.names import DATALOADER
 from torchlint.semantic.torch.spelling import HELD_OUT, called
 from torchlint.semantic.values import definitions_behind
-from torchlint.semantic.values.inferred import classes_behind, inferred, is_loader
+from torchlint.semantic.values.definitions_behind import method, named
+from torchlint.semantic.values.inferred import inferred, is_loader
 from torchlint.semantic.values.params import bind
 from torchlint.semantic.values.place import on_device
 from torchlint.semantic.values.value import ACCEL
@@ -504,13 +505,11 @@ def _moved_elsewhere(
     seen.add(place)
     batch = _batch_names(where, place)
     for call in where.within(place.body, cst.Call):
-        definition = where.outside.find(where.name(call.func)) if call.args else None
-        home = module.outside.module_of(definition) if definition is not None else None
-        function = top_level(home, definition.name) if home is not None and definition else None
-        reached = (home, function) if home and isinstance(function, cst.FunctionDef) else None
+        reached = named(where, call.func, module) if call.args else None
         given = {name.value for arg in call.args for name in where.within(arg.value, cst.Name)}
         if reached is None and isinstance(call.func, cst.Attribute) and given & batch:
-            reached = _method(module, where, call.func)
+            owner = inferred(where, call.func.value)
+            reached = method(where, owner, call.func.attr.value, module)
         found = moves_batches(*reached) if reached is not None else None
         for callee in callees_of(where, call) if given & batch and found is None else ():
             if isinstance(callee, cst.FunctionDef) and callee not in seen:
@@ -518,21 +517,6 @@ def _moved_elsewhere(
         if found is not None:
             return found
     return None
-
-
-def _method(
-    module: Module, where: Module, func: cst.Attribute
-) -> tuple[Module, cst.FunctionDef] | None:
-    """Return the method that an attribute of an object in another file stands for, by the file that
-    may ask for further ones."""
-    owner = inferred(where, func.value)
-    found = [(where, owner.node)] if isinstance(owner.node, cst.ClassDef) else []
-    for definition in classes_behind(where, owner):
-        home = module.outside.module_of(definition)
-        cls = top_level(home, definition.name) if home is not None else None
-        found += [(home, cls)] if home is not None and isinstance(cls, cst.ClassDef) else []
-    methods = ((home, method_of(home, cls, func.attr.value)) for home, cls in found)
-    return next(((home, method) for home, method in methods if method is not None), None)
 
 
 @question(

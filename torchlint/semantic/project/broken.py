@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import libcst as cst
 
 from torchlint.base.regex import regex
+from torchlint.base.remembered import remembered
 from torchlint.semantic.code.text import spoken
 from torchlint.semantic.project.index import Index
 from torchlint.semantic.project.missing import Missing
@@ -61,7 +62,6 @@ class Broken:
         self._holding = holding
         self._missing = Missing(search, index, read, has, every, holding)
         self._known: dict[str, tuple[str | None, list[str]]] = {}
-        self._files: dict[str, str | None] = {}
 
     def why(self, importer: str, dotted: str, names: Sequence[str]) -> str | None:
         """Return what stands nowhere, or which file Python cannot read, where a file imports names
@@ -69,13 +69,12 @@ class Broken:
         lacking = self._lacking(importer, dotted, names)
         return lacking or self._behind(importer, self._leads(importer, dotted, names))
 
+    @remembered
     def file(self, path: str) -> str | None:
         """Return what `why` says of the first import statement that fails, of a file that is Python
         or of a package without which nothing imports it."""
-        if path not in self._files:
-            lacking, leads = self._file(path) if self._index(path).readable else (None, [])
-            self._files[path] = lacking or self._behind(path, leads) or self.around(path)
-        return self._files[path]
+        lacking, leads = self._file(path) if self._index(path).readable else (None, [])
+        return lacking or self._behind(path, leads) or self.around(path)
 
     def around(self, path: str) -> str | None:
         """Return what `file` says of the packages around a file that run whenever it is imported,

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from torchlint.base.regex import regex
+from torchlint.base.remembered import remembered
 from torchlint.base.trail import UNNAMED, Asked, Dependencies, closed, highest
 from torchlint.semantic.code.flags import Flag
 from torchlint.semantic.code.guards import flag_given
@@ -165,10 +166,8 @@ class Project:
         self._stars: dict[tuple[str, tuple[str, ...]], tuple[_Targets, Dependencies]] = {}
         self._helpers: dict[str, Dependencies] = {}
         self._said: dict[object, Tested] = {}
-        self._imports: dict[str, Imports] = {}
         self._reaches: dict[str, tuple[str, Reach | None]] = {}
         self._words_imported: dict[str, frozenset[str]] = {}
-        self._leads_to: dict[str, tuple[frozenset[str], frozenset[str]] | None] = {}
         self._by_names: list[Programs] = []
         self._by_place: dict[frozenset[str], Meetings] = {}
         self._programs: dict[str, frozenset[str]] = {}
@@ -353,13 +352,12 @@ class Project:
             self._met[path] = self._by_place[program].of(path)
         return self._met[path]
 
+    @remembered
     def _imported_from(self, path: str) -> tuple[frozenset[str], frozenset[str]] | None:
         """Return the files that a file imports, found where its imports look for them, and the
         names of the modules that are not found there; None for any file."""
-        if path not in self._leads_to:
-            words = self._imported_by(path)
-            self._leads_to[path] = None if words.any else self._found_from(path, words)
-        return self._leads_to[path]
+        words = self._imported_by(path)
+        return None if words.any else self._found_from(path, words)
 
     def _found_from(self, path: str, words: Imports) -> tuple[frozenset[str], frozenset[str]]:
         modules, named = named_modules(self.text(path) or "")
@@ -379,10 +377,9 @@ class Project:
                 found |= {each for each in inner if each is not None}
         return frozenset(found), frozenset(named)
 
+    @remembered
     def _imported_by(self, path: str) -> Imports:
-        if path not in self._imports:
-            self._imports[path] = imports(path, self.text(path))
-        return self._imports[path]
+        return imports(path, self.text(path))
 
     def reached(self, path: str, name: str) -> bool | None:
         """Say whether any other file may read or replace the top-level name `name` of the file

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol, TypeGuard
 
 from torchlint.base.regex import regex
+from torchlint.base.remembered import remembered
 from torchlint.semantic.code.text import defines, spoken
 from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.elsewhere import Definition, Lineage
@@ -623,14 +624,11 @@ class Used:
         self._holding = holding
         self._fails = fails
         self._offers = offers
-        self._said: dict[str, Said | None] = {}
-        self._taking: dict[str, bool] = {}
         self._by_text: dict[frozenset[str], frozenset[str] | None] = {}
         self._finding: set[frozenset[str]] = set()
         self._programs: dict[str, bool] = {}
         self._by_object: list[list[tuple[str, Said | None]]] = []
         self._known: dict[tuple[str, str, frozenset[str]], tuple[tuple[str, str], ...] | None] = {}
-        self._tests: dict[str, bool] = {}
         self._tested: set[tuple[str, str]] = set()
         self._by_test: set[tuple[str, str]] = set()
         self._misfits: dict[tuple[str, str], str] = {}
@@ -760,13 +758,12 @@ class Used:
             if acts and self._imports(path, beside):
                 yield path
 
+    @remembered
     def _tests_itself(self, path: str) -> bool:
         """Say whether what a file does when it is run is a test of itself: its guard makes tensors
         or networks of the file's own, and neither it nor what it calls does work or puts something
         on a GPU. A file that stands alone is looked at for what it holds."""
-        if path not in self._tests:
-            self._tests[path] = len(self._every) > 1 and self._tries_itself(path)
-        return self._tests[path]
+        return len(self._every) > 1 and self._tries_itself(path)
 
     def _tries_itself(self, path: str) -> bool:
         todo, makes = [(path, _GUARDED)], False
@@ -870,11 +867,10 @@ class Used:
             self._by_text[program] = frozenset().union(*known) if len(known) == len(found) else None
         return self._by_text[program]
 
+    @remembered
     def _takes_by_text(self, path: str) -> bool:
         """Say whether a file holds a word by which code may take names that it does not say."""
-        if path not in self._taking:
-            self._taking[path] = _BY_TEXT.search(self._read(path) or "") is not None
-        return self._taking[path]
+        return _BY_TEXT.search(self._read(path) or "") is not None
 
     def _taken_by(self, path: str) -> set[str] | None:
         said = self._says(path)
@@ -1023,13 +1019,12 @@ class Used:
             found |= {(other, at) for at in places | own}
         return found
 
+    @remembered
     def _says(self, path: str) -> Said | None:
-        if path not in self._said:
-            text = self._read(path) or ""
-            cells = path.endswith(".ipynb")
-            tree = parsed(_MAGIC.sub(r"\1pass", text) if cells else text)
-            self._said[path] = Said(tree) if tree is not None else None
-        return self._said[path]
+        text = self._read(path) or ""
+        cells = path.endswith(".ipynb")
+        tree = parsed(_MAGIC.sub(r"\1pass", text) if cells else text)
+        return Said(tree) if tree is not None else None
 
     def _users(self, path: str, name: str, taken: frozenset[str]) -> Iterator[tuple[str, str]]:
         """Yield what uses a definition: a file with the outermost definition in it, empty for its

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from torchlint.base.regex import regex
+from torchlint.base.remembered import remembered
 
 _WORD = regex(r"\w+")
 _IMPORTING = regex(r"^[^\S\n]*(?:import|from)\b(.*)", re.MULTILINE)
@@ -29,18 +30,16 @@ class Vocabulary:
             for word in set(_WORD.findall(text)):
                 self._files.setdefault(word, []).append(path)
         self._words = "\n".join(["", *self._files, ""])
-        self._holding: dict[str, frozenset[str]] = {}
 
+    @remembered
     def holding(self, text: str) -> frozenset[str]:
         """Return the files that hold each word of a text, also inside of a longer one."""
-        if text not in self._holding:
-            self._holding[text] = frozenset.intersection(
-                *(
-                    frozenset(path for word in self._words_with(part) for path in self._files[word])
-                    for part in _WORD.findall(text)
-                )
+        return frozenset.intersection(
+            *(
+                frozenset(path for word in self._words_with(part) for path in self._files[word])
+                for part in _WORD.findall(text)
             )
-        return self._holding[text]
+        )
 
     def _words_with(self, part: str) -> Iterator[str]:
         """Yield the words that hold a part of a word."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 import libcst as cst
 
+from torchlint.base.remembered import remembered
 from torchlint.semantic.code.flow import Flow, flow
 from torchlint.semantic.code.scopes import Scopes, name_outside, scopes
 from torchlint.semantic.module import Module
@@ -29,7 +30,6 @@ class Autograd:
         self._flow = flow
         self._callers_outside = callers_outside
         self._graphless_calls = graphless_calls
-        self._functions: dict[cst.CSTNode, bool | None] = {}
         # A plain ``torch.set_grad_enabled(...)`` statement holds until the next one, wherever that
         # is.
         self._switched = any(
@@ -49,10 +49,9 @@ class Autograd:
         function = self._scopes.tree.function(node)
         return self._function(function) if function is not None else False
 
+    @remembered
     def _function(self, function: cst.FunctionDef) -> bool | None:
-        if function not in self._functions:
-            self._functions[function] = self._judged(function)
-        return self._functions[function]
+        return self._judged(function)
 
     def _judged(self, function: cst.FunctionDef) -> bool | None:
         """Return what all callers say, and theirs in turn; each function is asked once, so that a

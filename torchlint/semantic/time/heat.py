@@ -15,6 +15,7 @@ import libcst as cst
 
 from torchlint.base.records import frozen
 from torchlint.base.regex import regex
+from torchlint.base.remembered import remembered
 from torchlint.semantic.code.failures import fails_after
 from torchlint.semantic.code.flow import Flow, flow
 from torchlint.semantic.code.guards import NO_DEMANDS, Demands, Guards, guards
@@ -285,7 +286,6 @@ class HeatMap:
         self._some: dict[cst.CSTNode, bool] = {}
         self._heats: dict[cst.CSTNode, Heat] = {}
         self._places: dict[cst.CSTNode, cst.CSTNode] = {}
-        self._handing: dict[cst.CSTNode, bool] = {}
         self._pending = 0
 
     def heat(self, node: cst.CSTNode, depth: int = _DEPTH) -> Heat:
@@ -374,14 +374,13 @@ class HeatMap:
                 return Heat(grade, (*self._always_due(node, loop), Why(text, loop)), loop)
         return None
 
+    @remembered
     def _hands_on(self, loop: cst.CSTNode) -> bool:
         """Say whether each pass of a loop brings something to a device and yields: its function is
         a loader, written by hand. A dataset's own loop runs for each sample."""
-        if loop not in self._handing:
-            yields = any(True for _ in self.tree.within(loop, cst.Yield))
-            sampled = yields and self.scopes.is_dataset(self.tree.class_of(loop))
-            self._handing[loop] = yields and not sampled and self._moves(loop)
-        return self._handing[loop]
+        yields = any(True for _ in self.tree.within(loop, cst.Yield))
+        sampled = yields and self.scopes.is_dataset(self.tree.class_of(loop))
+        return yields and not sampled and self._moves(loop)
 
     def may_be_hot(self, node: cst.CSTNode) -> bool:
         """Say whether anything in the function around `node`, or at the file's top level, may be

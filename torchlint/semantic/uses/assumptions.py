@@ -25,6 +25,7 @@ from torchlint.semantic.uses.forward_state import keeps_state
 from torchlint.semantic.uses.observers import has_own_tensors, may_be_mps, says
 
 ACCELERATOR = "accelerator-is-cuda"
+AUTOCASTS = "autocasts-stand-alone"
 BATCHES = "batches-are-tensors"
 EVALUATIONS = "evaluations-are-not-trained-on"
 FRAMES = "nothing-reads-frames"
@@ -60,6 +61,8 @@ _OTHERS = Wording(
     ("xla", "npu", "hpu", "mlu", "xpu", "directml", "habana", "neuronx", "ccelerator"),
 )
 """Words of accelerators other than CUDA, and of what takes whichever it finds."""
+_AUTOCASTS = Wording(regex(r"set_autocast_\w*(?:dtype|cache)"), ("set_autocast_",))
+"""Words without which each autocast has the defaults of torch."""
 _LIGHTNING = regex(r"^[^\S\n]*(?:from|import)\s+(?:pytorch_)?lightning\b", re.MULTILINE)
 _OWN_BATCHES = Wording(
     regex(
@@ -138,6 +141,12 @@ that a fix calls."""
 
 
 @question(ground=True)
+def sets_autocasts(module: Module) -> bool:
+    """Say whether the project sets a default of autocast, or its cache."""
+    return says(module, _AUTOCASTS)
+
+
+@question(ground=True)
 def other_accelerator(module: Module) -> bool:
     """Say whether the project names an accelerator other than CUDA, or takes whichever it finds."""
     found = module.accelerator == "mps" or may_be_mps(module)
@@ -194,6 +203,10 @@ ASSUMPTIONS: Mapping[str, Assumption] = MappingProxyType(
             "The accelerator is a CUDA device (NVIDIA or AMD), or there is none.",
             other_accelerator,
         ),
+        AUTOCASTS: Assumption(
+            "No autocast stands inside one with other settings, and nothing sets their defaults.",
+            sets_autocasts,
+        ),
         BATCHES: Assumption(
             "What a program takes out of a loader's batch and moves to the device is a tensor.",
             own_batches,
@@ -238,7 +251,7 @@ ASSUMPTIONS: Mapping[str, Assumption] = MappingProxyType(
         ),
         TORCH: Assumption(
             "torch's functions are torch's, those of Python are Python's, and tensors have no "
-            "methods of the program's own.",
+            "methods of the program's own; what a tracer records of them is not promised.",
             changed_torch,
         ),
     }

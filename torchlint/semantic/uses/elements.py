@@ -12,15 +12,13 @@ from torchlint.base.records import frozen
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.reaching import definitions_of, read_behind
-from torchlint.semantic.code.tree import children, has_star
+from torchlint.semantic.code.tree import has_star
 from torchlint.semantic.device.host_reads import scalar_reads
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import goes_over
 from torchlint.semantic.torch import ops
-from torchlint.semantic.uses.object_uses import ObjectUse, Way, binding_uses, shared_loop
-from torchlint.semantic.uses.observers import sees_variables
-from torchlint.semantic.uses.tensor_origins import all_by_torch, made_by_torch
+from torchlint.semantic.uses.object_uses import ObjectUse, shared_loop
 from torchlint.semantic.values.accelerator import on_accelerator
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
@@ -36,31 +34,11 @@ _READS = ("item", "float", "int", "bool", "complex")
 _CONTAINERS = ("tensor", "list", "tuple", "iterator")
 _TYPE_TESTS = ("builtins.isinstance", "torch.is_tensor", "builtins.type")
 _FLAT = ops.dotted("flat")
-_RESHAPING = ops.having("reshapes")
 _FLATTENING = ops.having("flattens")
 _SAME_SHAPE = ops.having("method", "same") | ops.having("cast") | ops.having("move") | {"clone"}
 # What may stand between an element and its read.
 _PLAIN_STEPS = ops.SAME_VALUES | ops.having("cast") | ops.having("move") | {"item", "data"}
-_CONSUMERS = frozenset(
-    "builtins." + name for name in "list tuple set frozenset sum max min sorted any all".split()
-)
-_PURE_BUILTINS = frozenset(
-    "builtins." + name for name in "float int bool round abs str repr max min len".split()
-)
 _OF_TENSORS = ops.TENSOR_ONLY_METHODS | ops.having("weak") | {"clone", "dim", "shape"}
-_PLAIN_KINDS = ("number", "bool", "str", "none")
-_PLAIN_NODES = (
-    cst.BinaryOperation,
-    cst.UnaryOperation,
-    cst.Comparison,
-    cst.ComparisonTarget,
-    cst.BooleanOperation,
-    cst.IfExp,
-    cst.Tuple,
-    cst.List,
-    cst.Element,
-    cst.CompIf,
-)
 
 
 @frozen
@@ -151,42 +129,6 @@ def _flat(module: Module, node: cst.BaseExpression) -> bool:
     return False
 
 
-@question()
-def keeps_its_shape(module: Module, node: cst.BaseExpression, until: cst.CSTNode) -> bool:
-    """Say whether a tensor, until `until` runs, has the shape with which the one statement that
-    binds its name made it.
-
-    ``unsqueeze_`` and ``.data = …`` change it, under any name; so may code that is not known.
-    """
-    if not all_by_torch(module):
-        return False
-    return isinstance(node, cst.Call) or _keeps_its_shape(module, node, until)
-
-
-@question()
-def _keeps_its_shape(module: Module, node: cst.BaseExpression, until: cst.CSTNode) -> bool:
-    if not isinstance(node, cst.Name) or sees_variables(module):
-        return False
-    definitions = definitions_of(module, node)
-    origin = definitions[0] if len(definitions) == 1 else None
-    if not isinstance(origin, (cst.Assign, cst.AnnAssign)) or origin.value is None:
-        return False
-    for use in binding_uses(module, origin, node.value):
-        reshapes = use.way is Way.WRITTEN and (
-            use.name in _RESHAPING
-            or not (use.name.endswith("_") or use.name in ("[]", "augmented"))
-        )
-        if (reshapes or use.way is Way.ESCAPES) and not certainly_later(module, use, until, origin):
-            return False
-    made = behind_views(module, origin.value)
-    if isinstance(made, cst.Name):  # ``flatten()`` of what is flat already gives the tensor itself.
-        return _keeps_its_shape(module, made, until)
-    is_new = isinstance(
-        made, (cst.BinaryOperation, cst.UnaryOperation, cst.Comparison)
-    ) or made_by_torch(module, made)
-    return is_new or (isinstance(made, cst.Call) and inferred(module, made.func).kind == "module")
-
-
 def behind_views(module: Module, node: cst.BaseExpression) -> cst.BaseExpression:
     """Return the expression of which one is a view or a part, or may be the tensor itself."""
     while True:
@@ -216,94 +158,6 @@ def certainly_later(module: Module, use: ObjectUse, node: cst.CSTNode, origin: c
     ):
         return False
     return not shared_loop(module, use.at, node, origin)
-
-
-@question(remember=False)
-def runs_at_once(module: Module, node: cst.CSTNode, found: ElementReads) -> bool:
-    """Say whether all elements are read at one go, and nothing but known, pure code runs between
-    the reads.
-
-    A generator or a ``map`` is read later, or in part; a function that is called may change the
-    tensor.
-    """
-    if isinstance(node, cst.Call):
-        return _consumed(module, node)
-    if (
-        not isinstance(node, cst.CompFor)
-        or node.inner_for_in is not None
-        or node.asynchronous is not None
-    ):
-        return False
-    holder = _holder(module, node)
-    if isinstance(holder, cst.GeneratorExp) and not _consumed(module, holder):
-        return False
-    reads = [read.node for read in found.reads]
-    targets = module.names_in(node.target)
-    sources = [
-        goes.iterated for goes in goes_over(module, node) if goes.iterated is not found.tensor
-    ]
-    return all(_pure(module, part, reads, targets) for part in _repeated(node, holder)) and all(
-        isinstance(each, cst.Name) and inferred(module, each).kind in ("tensor", "list", "tuple")
-        for each in sources
-    )
-
-
-def _consumed(module: Module, lazy: cst.BaseExpression) -> bool:
-    """Say whether a generator is used up at once, by a function that does nothing else
-    meanwhile."""
-    arg = module.parent(lazy)
-    call = module.parent(arg) if isinstance(arg, cst.Arg) else None
-    if (
-        not isinstance(call, cst.Call)
-        or call.args[0] is not arg
-        or arg.star
-        or arg.keyword is not None
-    ):
-        return False
-    others = [a for a in call.args if a is not arg]
-    plain = all(
-        isinstance(a.value, (cst.Integer, cst.Float, cst.Name)) and _flag(module, a) for a in others
-    )
-    if module.name(call.func) in _CONSUMERS:
-        return plain
-    joined = isinstance(call.func, cst.Attribute) and isinstance(call.func.value, cst.SimpleString)
-    return joined and not others
-
-
-def _flag(module: Module, arg: cst.Arg) -> bool:
-    return (arg.keyword is None or arg.keyword.value != "key") and inferred(
-        module, arg.value
-    ).kind in (
-        "number",
-        "bool",
-    )
-
-
-def _pure(
-    module: Module, node: cst.CSTNode, reads: list[cst.BaseExpression], targets: frozenset[str]
-) -> bool:
-    """Say whether evaluating an expression runs no code of the program's own beside the known
-    reads."""
-    if node in reads or isinstance(node, (cst.BaseNumber, cst.SimpleString)):
-        return True
-    match node:
-        case cst.Name(value=name):
-            return (
-                name in targets
-                or inferred(module, node).kind in _PLAIN_KINDS
-                or name in ("None", "True", "False")
-            )
-        case cst.Call(func=cst.Name() as func, args=args):
-            known = module.name(func) in _PURE_BUILTINS
-            return known and all(_pure(module, each.value, reads, targets) for each in args)
-        case cst.Subscript(
-            value=cst.Name() as value, slice=[cst.SubscriptElement(slice=cst.Index(value=index))]
-        ):
-            held = inferred(module, value).kind in ("list", "tuple", "dict", "str", "ndarray")
-            return held and _pure(module, index, reads, targets)
-    return isinstance(node, _PLAIN_NODES) and all(
-        _pure(module, each, reads, targets) for each in children(node)
-    )
 
 
 def _minus_one(node: cst.BaseExpression) -> bool:
@@ -421,9 +275,6 @@ def _mapper(module: Module, function: cst.BaseExpression) -> str | None:
         ):
             return "item" if used == name else None
     return _CASTS.get(module.name(function) or "")
-
-
-__all__ = ["ElementRead", "ElementReads", "keeps_its_shape", "runs_at_once"]
 
 
 @question(yes="`{0}` is one tensor", no="`{0}` may be a list or several tensors")

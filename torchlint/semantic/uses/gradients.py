@@ -5,20 +5,15 @@ from __future__ import annotations
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.semantic.code.bindings import binds_globally, top_level
-from torchlint.semantic.code.flow import writes_of
+from torchlint.semantic.code.bindings import top_level
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.reaching import definitions_of, uses_of
+from torchlint.semantic.code.reaching import uses_of
 from torchlint.semantic.code.tree import attr_of, is_name
 from torchlint.semantic.code.updates import is_step
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.autograd import no_grad
 from torchlint.semantic.torch import ops
-from torchlint.semantic.uses.assumptions import FRAMES, LOSSES, TORCH
-from torchlint.semantic.uses.object_uses import ObjectUse, Way, binding_uses, object_uses
-from torchlint.semantic.uses.observers import minds_warnings, reads_by_string, sees_variables
-from torchlint.semantic.uses.tensor_origins import made_by_torch
 from torchlint.semantic.values.definitions_behind import classes, functions
 from torchlint.semantic.values.inferred import inferred, is_model_call
 
@@ -139,15 +134,8 @@ def _is_false(args: object) -> bool:
     return is_name(first, "False")
 
 
-# -- accumulated values without their graph --------------------------------------------------------
+# -- values in text -------------------------------------------------------------------------------
 
-_FACTS = (
-    ops.having("fact") - ops.having("of-graph") - ops.having("graph")
-    | ops.having("cuts")
-    | {"len", "isinstance"}
-)
-_HOST_READS = frozenset("item tolist float int bool test index".split())
-_LAYERS_DEEP = 4
 _AS_TEXT = regex(r"%[-#0 +]*[\d*]*[sra]")
 
 
@@ -162,124 +150,6 @@ def written_out(module: Module, node: cst.CSTNode) -> bool:
         case cst.BinaryOperation(operator=cst.Modulo(), left=cst.SimpleString() as text):
             return _AS_TEXT.search(text.value) is not None
     return isinstance(node, cst.BinaryOperation) and isinstance(node.left, cst.ConcatenatedString)
-
-
-@question()
-def detaching_unnoticed(
-    module: Module, place: cst.Name, value: cst.BaseExpression, growth: cst.CSTNode
-) -> tuple[str, ...] | None:
-    """Return what is to be taken for granted so that no reader of a local sum or list can tell
-    whether what `growth` adds to it carries a graph; None where one may.
-
-    The sum starts as a number, the list as an empty one of its own; all readers are known, and what
-    they read are numbers, also in a text, lengths and shapes.
-    """
-    granted = (FRAMES,) if sees_variables(module) else ()
-    if not made_by_torch(module, value):
-        granted = (*granted, LOSSES, TORCH)
-    certain = LOSSES not in granted or inferred(module, value).origin == "loss"
-    unnoticed = certain and _unnoticed(module, place, value, growth)
-    return granted if unnoticed else None
-
-
-def _unnoticed(
-    module: Module, place: cst.Name, value: cst.BaseExpression, growth: cst.CSTNode
-) -> bool:
-    function = module.function(place)
-    if function is None or binds_globally(module, function, place.value):
-        return False
-    if reads_by_string(module) or minds_warnings(module):
-        return False
-    is_list = isinstance(growth, cst.Call)
-    own = module.small_statement(growth)
-    starts = [
-        w
-        for w in writes_of(module, function, place.value)
-        if not module.is_within(w, own or growth)
-    ]
-    if not starts or not all(_starts_empty(module, start, is_list) for start in starts):
-        return False
-    if is_list and not _left_alone(module, value):
-        return False
-    definitions = [module.small_statement(start) for start in starts]
-    for definition in [*definitions, *([] if is_list else [own])]:
-        uses = (
-            binding_uses(module, definition, place.value, "graph") if definition is not None else []
-        )
-        if definition is None or not all(_blind(module, use, own, _LAYERS_DEEP) for use in uses):
-            return False
-    return True
-
-
-def _starts_empty(module: Module, start: cst.CSTNode, is_list: bool) -> bool:
-    """Say whether a binding makes a number, or a list that has no other name."""
-    statement = module.small_statement(start)
-    match statement:
-        case (
-            cst.Assign(targets=[cst.AssignTarget(target=cst.Name())], value=value)
-            | cst.AnnAssign(value=value)
-        ):
-            pass
-        case cst.Assign(
-            targets=[cst.AssignTarget(target=cst.Tuple() as left)], value=cst.Tuple() as right
-        ):
-            pairs = zip(left.elements, right.elements, strict=False)
-            found = [b.value for a, b in pairs if a.value is start]
-            if len(found) != 1 or len(left.elements) != len(right.elements):
-                return False
-            value = found[0]
-        case cst.AugAssign(value=value) if not is_list:  # Another growth of the same sum.
-            known = inferred(module, value)
-            plain = known.kind in ("number", "bool") or known.origin == "loss"
-            return plain or made_by_torch(module, value)
-        case _:
-            return False
-    if is_list:
-        return isinstance(value, cst.List) and all(
-            isinstance(e.value, cst.BaseNumber) for e in value.elements
-        )
-    return isinstance(value, cst.BaseNumber)
-
-
-def _left_alone(module: Module, value: cst.BaseExpression) -> bool:
-    """Say whether the tensor that a list keeps gets no other storage, hook or attribute by a name
-    of its own."""
-    if not isinstance(value, cst.Name):
-        return True
-    for definition in definitions_of(module, value):
-        for use in binding_uses(module, definition, value.value):
-            # Whether a use is the very ``append`` that keeps the tensor.
-            if use.way is Way.WRITTEN or (
-                use.way is Way.ESCAPES
-                and not (module.is_within(value, use.node) and isinstance(use.node, cst.Call))
-            ):
-                return False
-    return True
-
-
-def _blind(module: Module, use: ObjectUse, own: cst.CSTNode | None, depth: int) -> bool:
-    """Say whether a use, and all that is computed from it, is the same for a tensor without its
-    graph."""
-    if own is not None and module.is_within(use.at, own):
-        return True
-    if use.way is Way.LOOKED:
-        return use.name in _FACTS
-    if use.way is Way.READ:
-        return use.name in _HOST_READS
-    if use.way is Way.SHOWN:
-        formatted = isinstance(use.node, (cst.FormattedStringExpression, cst.BinaryOperation))
-        return formatted and not written_out(module, use.node)
-    if use.way is Way.GROWN:
-        return True
-    if use.way is Way.WRITTEN:
-        return use.name in ("augmented", "[]") and isinstance(
-            use.node, (cst.AugAssign, cst.Subscript)
-        )
-    if use.way is Way.COMPUTED and use.name != "compare":
-        return depth > 0 and all(
-            _blind(module, each, own, depth - 1) for each in object_uses(module, use.node, "graph")
-        )
-    return use.way is Way.COMPUTED
 
 
 @question(

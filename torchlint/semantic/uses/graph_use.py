@@ -16,7 +16,7 @@ from functools import partial
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.semantic.code.bindings import names_of_outer_scopes, top_level
+from torchlint.semantic.code.bindings import names_of_outer_scopes
 from torchlint.semantic.code.flow import call_sites, callees_of, escapes, reads_of
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.names import dotted_text
@@ -31,7 +31,8 @@ from torchlint.semantic.torch import ops
 from torchlint.semantic.torch.spelling import CRITERION, METRIC, SHOWING, called
 from torchlint.semantic.uses.gradients import switches_off, written_out
 from torchlint.semantic.values.classes import is_network
-from torchlint.semantic.values.inferred import classes_behind, inferred, is_model_call
+from torchlint.semantic.values.definitions_behind import classes, method, named
+from torchlint.semantic.values.inferred import inferred, is_model_call
 from torchlint.semantic.values.params import bind
 from torchlint.semantic.values.value import Value
 
@@ -95,11 +96,20 @@ def graph_fate(module: Module, node: cst.CSTNode, *, nothing_trains: bool = Fals
     Where `nothing_trains`, a function that is not known and whose result is used is taken to
     compute it from its arguments, and to do nothing else with them.
     """
+    return graph_end(module, node, nothing_trains=nothing_trains)[0]
+
+
+@question()
+def graph_end(
+    module: Module, node: cst.CSTNode, *, nothing_trains: bool = False
+) -> tuple[GraphOutcome, cst.CSTNode]:
+    """Return what becomes of the graph that an expression's value carries, and the expression
+    where that is seen."""
     way = _GraphSearch(module, None, _DEEP, nothing_trains)
     way.recorder = node
     way.value(node)
     way.run()
-    return way.worst
+    return way.worst, way.where
 
 
 @question()
@@ -141,13 +151,16 @@ class _GraphSearch:
         self.depth = depth
         self.recorder: cst.CSTNode | None = None
         self.worst = GraphOutcome.UNREAD
+        self.where: cst.CSTNode = module.root
+        self._at: cst.CSTNode = module.root
         self.returned = False
         self._seen: set[tuple[cst.CSTNode, str]] = set()
         self._todo: list[cst.CSTNode] = []
         self._fuel = _FUEL
 
     def end(self, fate: GraphOutcome) -> None:
-        self.worst = max(self.worst, fate)
+        if fate > self.worst:
+            self.worst, self.where = fate, self._at
 
     # -- expressions -------------------------------------------------------------------------------
 
@@ -161,7 +174,7 @@ class _GraphSearch:
         """Follow all that is noted, until the answer cannot change."""
         while self._todo and self.worst < GraphOutcome.UNKNOWN:
             # Follow the value of an expression by what stands around it.
-            node = self._todo.pop()
+            node = self._at = self._todo.pop()
             self._fuel -= 1
             above = self.module.parent(node)
             if above is None or self._fuel < 0:
@@ -272,8 +285,8 @@ class _GraphSearch:
                 self.end(GraphOutcome.WANTED)
             elif name in _CUTS or name in _READS or name in _WHOLE:
                 self.end(GraphOutcome.DROPPED)
-            elif name == "numpy":
-                self.end(GraphOutcome.UNKNOWN)  # It would raise, so there is no graph here.
+            elif name in ("numpy", "requires_grad_"):
+                self.end(GraphOutcome.UNKNOWN)  # It raises where there is a graph.
             elif inferred(self.module, above).grad is False and name == "sample":
                 self.end(GraphOutcome.DROPPED)
             elif name in _PAIRS and above.args:
@@ -415,7 +428,7 @@ class _GraphSearch:
         elif called(word, SHOWING):
             numbers = word.startswith("add_") or _formatted(self.module, call, arg)
             self.end(GraphOutcome.DROPPED if numbers else GraphOutcome.SHOWN)
-        elif self._elsewhere(call, arg, name):
+        elif self._elsewhere(call, arg):
             return
         elif called(word, CRITERION) or self._computes(call, word):
             self.value(call)
@@ -428,18 +441,12 @@ class _GraphSearch:
             return False
         return called(word, METRIC) or (self.nothing_trains and not _TRAINS.search(word))
 
-    def _elsewhere(self, call: cst.Call, arg: cst.Arg, name: str) -> bool:
+    def _elsewhere(self, call: cst.Call, arg: cst.Arg) -> bool:
         """Follow an argument into a function of another file; say whether there is one."""
-        outside = self.module.outside
-        found = outside.find(name)
-        if found is None or found.kind != "function":
-            return False
-        module = outside.module_of(found)
-        function = top_level(module, found.name) if module is not None else None
-        if not isinstance(function, cst.FunctionDef):
-            return False
-        self._into(module, function, call, arg, False)
-        return True
+        found = named(self.module, call.func)
+        if found is not None:
+            self._into(*found, call, arg, False)
+        return found is not None
 
     # -- names, containers, attributes -------------------------------------------------------------
 
@@ -666,18 +673,9 @@ def _methods(module: Module, func: cst.Attribute) -> Iterator[tuple[Module, cst.
     of this file that has a method of that name."""
     name = func.attr.value
     for receiver in _instances(module, func.value):
-        if isinstance(receiver.node, cst.ClassDef):
-            method = method_of(module, receiver.node, name)
-            if method is not None:
-                yield module, method
-            continue
-        for definition in classes_behind(module, receiver):
-            other = module.outside.module_of(definition)
-            cls = top_level(other, definition.name) if other is not None else None
-            method = method_of(other, cls, name) if isinstance(cls, cst.ClassDef) else None
-            if method is not None:
-                yield other, method
-                break
+        found = method(module, receiver, name)
+        if found is not None:
+            yield found
     if inferred(module, func.value).kind == "?" and module.name(func) is None:
         yield from _alone(module, dotted_text(func.value), name)
 
@@ -784,13 +782,7 @@ def model_classes(
 ) -> Iterator[tuple[Module, cst.ClassDef]]:
     """Yield the classes of the project that a model may be of, with their files."""
     for value in _instances(module, model):
-        if isinstance(value.node, cst.ClassDef):
-            yield module, value.node
-        for definition in classes_behind(module, value):
-            other = module.outside.module_of(definition)
-            cls = top_level(other, definition.name) if other is not None else None
-            if isinstance(cls, cst.ClassDef):
-                yield other, cls
+        yield from classes(module, value)
 
 
 @question(

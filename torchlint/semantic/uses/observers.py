@@ -9,7 +9,6 @@ reach it, in the project's others.
 
 from __future__ import annotations
 
-import functools
 import re
 
 import libcst as cst
@@ -19,7 +18,6 @@ from torchlint.semantic.code.bindings import top_level
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.imports import sole_binding
 from torchlint.semantic.code.named_tests import Holds
-from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.text import mentions
 from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.module import Module
@@ -78,49 +76,6 @@ _OWN_TENSORS = regex(
     r"|class\s+\w+\([^)]*(?<!\[)\bTensor\b(?!\])"
 )
 """Words without which all tensors are torch's own, and no code sees each operation on them."""
-_WATCHED = Wording(
-    regex(
-        r"register_module_\w*hook|\bsymbolic_trace\b|\btorch\.(fx|export)\b|\bimport fx\b"
-        r"|\bmake_fx\b|\bjit\.trace\b(?!\(\s*lambda\b)"
-    ),
-    (
-        "register_module_",
-        "symbolic_trace",
-        "torch.fx",
-        "torch.export",
-        "import fx",
-        "make_fx",
-        "jit.trace",
-    ),
-)
-"""Words without which no code is handed the operations of a network, or traces them; what is traced
-of a ``lambda`` alone is no network's."""
-_PLAINLY_WATCHED = Wording(
-    regex(
-        r"(Function|Dispatch)Mode|torch_(function|dispatch)_mode|\bsymbolic_trace\b"
-        r"|\btorch\.(fx|export)\b|\bimport fx\b|\bmake_fx\b"
-    ),
-    (
-        "FunctionMode",
-        "DispatchMode",
-        "torch_function_mode",
-        "torch_dispatch_mode",
-        "symbolic_trace",
-        "torch.fx",
-        "torch.export",
-        "import fx",
-        "make_fx",
-    ),
-)
-"""Words without which no code is handed operations that torch's own tensors alone take part in."""
-_PATCHED = regex(
-    r"^[^\S\n]*(torch|F|nn|Tensor|functional)\.(?!backends\b)[\w.]+\s*=[^=]|monkeypatch|\bmock\b",
-    re.MULTILINE,
-)
-"""Words without which torch's functions are torch's."""
-_OWN_CALLS = regex(r"register_\w*hook|\.forward\s*=[^=]|__class__|__call__\s*=|\bsetattr\(")
-"""Words without which torch's own layers give what torch computes: hooks, or another
-``forward``."""
 _WARNINGS = Wording(
     regex(
         r"catch_warnings\([^)]*record\s*=\s*True|(?:simplefilter"
@@ -136,48 +91,12 @@ _WARNINGS = Wording(
     ),
 )
 """Words without which warnings are printed or ignored, and nothing else."""
-_WITH_DATA = r"(?!\(\s*(?:torch\.device\(\s*)?[\"'](?:cpu|cuda|mps|xpu|hpu)\b)"
-_META = Wording(
-    regex(
-        r"device\b[^\n]*[\"']meta\b|[\"']meta\b[^\n]*\bdevice\b|init_empty_weights|deferred_init"
-        r"|\bFake(Tensor)?Mode\b"
-        rf"|\bset_default_device\b{_WITH_DATA}|\bDeviceContext\b|\bdevice\b[^\n]*__enter__"
-    ),
-    (
-        "meta",
-        "init_empty_weights",
-        "deferred_init",
-        "Fake",
-        "set_default_device",
-        "DeviceContext",
-        "__enter__",
-    ),
-)
-"""Words without which tensors without data are made only where a call says so itself, or below a
-``with``."""
-_WITH_DEVICE = regex(
-    rf"^[ \t]*with\s+(?!(?:torch\.cuda|jax|tf|tensorflow)\.)"
-    rf"(?:\w+\.)*\w*dev(?:ice)?\b{_WITH_DATA}(?=\s*[:(,])"
-    rf"|^[ \t]*with\b[^\n]*\b(?:torch|th)\.device\b{_WITH_DATA}",
-    re.MULTILINE,
-)
-_ENTERED_DEVICE = regex(
-    rf"enter_context(?<=\benter_context)\([^\n]*\b(?:torch|th)\.device\b{_WITH_DATA}"
-)
 _SCRIPT = Wording(
     regex(r"\bjit\b\W*(script|export|trace|ignore)|\bjit\s+import\b|script_method|ScriptModule"),
     ("jit", "script_method", "ScriptModule"),
 )
 _CELLS = regex(r"^# ?%%", re.MULTILINE)
 _DYNAMIC = ("eval", "exec", "globals", "locals", "compile")
-_SETTERS = frozenset(
-    (
-        "setattr delattr __setattr__ __delattr__ setitem patch object multiple dict setdefault "
-        "update pop"
-    ).split()
-)
-
-
 # -- names -----------------------------------------------------------------------------------------
 
 
@@ -227,25 +146,6 @@ def is_interactive(module: Module) -> bool:
 # -- functions -------------------------------------------------------------------------------------
 
 
-@question(ground=True)
-def hooks_operations(module: Module) -> bool:
-    """Say whether code of the project may see, or change, each operation that torch runs on a
-    tensor."""
-    return has_own_tensors(module) or says(module, _WATCHED)
-
-
-@question(ground=True)
-def hooks_plain_operations(module: Module) -> bool:
-    """Say whether code of the project may see, or change, operations on torch's own tensors and
-    numbers alone: by a mode, or by running them on symbols.
-
-    A class of tensors with methods of their own is handed nothing of those, and hooks of modules
-    see what goes in and comes out. ``torch.jit.trace`` records the device of a factory as it does
-    that of a move: as the constant that it was.
-    """
-    return says(module, _PLAINLY_WATCHED)
-
-
 @question(remember=False)
 def has_own_tensors(module: Module) -> bool:
     """Say whether the program has tensors with methods of their own, or a mode that sees every
@@ -261,18 +161,6 @@ def _owns_tensors(text: str) -> bool:
     )
 
 
-def patches_torch(module: Module) -> bool:
-    """Say whether the program may put something else in the place of a function of torch, whichever
-    it is."""
-    return says(module, _PATCHED)
-
-
-def changes_layers(module: Module) -> bool:
-    """Say whether the program may change what torch's own layers give: by hooks, by another
-    ``forward``."""
-    return says(module, _OWN_CALLS)
-
-
 @question(remember=False)
 def minds_warnings(module: Module, *, near: bool = False) -> bool:
     """Say whether code of the project, or that `near` to this file, collects warnings or makes
@@ -281,44 +169,10 @@ def minds_warnings(module: Module, *, near: bool = False) -> bool:
 
 
 @question(ground=True)
-def defaults_to_meta(module: Module) -> bool:
-    """Say whether code of the project may have a factory make a tensor that has no data, by the
-    default device."""
-    return any(says(module, pattern) for pattern in (_META, _WITH_DEVICE, _ENTERED_DEVICE))
-
-
-@question(ground=True)
 def scripted(module: Module) -> bool:
     """Say whether code of the project is compiled by TorchScript, in which a variable has one
     type."""
     return says(module, _SCRIPT)
-
-
-@question(remember=False)
-def replaced(module: Module, *attributes: str) -> bool:
-    """Say whether code of the project may put something of its own in the place of a library's
-    attribute.
-
-    `attributes` are the last parts of their names: ``stack`` for ``numpy.stack``.
-    """
-    here = any(_replaced_here(module, each) for each in attributes)
-    tests = (functools.partial(_replaces, each) for each in attributes)
-    return (
-        here
-        or said_somewhere(module, _replaces_any)
-        or any(said_somewhere(module, test) for test in tests)
-    )
-
-
-@question(ground=True)
-def _replaced_here(module: Module, attribute: str) -> bool:
-    for node in module.tree.named(attribute):
-        above = module.parent(node)
-        if isinstance(above, cst.Attribute) and above.attr is node and is_stored(module, above):
-            holder = dotted_text(above.value)
-            if holder not in ("self", "cls"):
-                return True
-    return any(_sets(module, string, attribute) for string in module.nodes(cst.SimpleString))
 
 
 def is_stored(module: Module, node: cst.CSTNode) -> bool:
@@ -334,81 +188,6 @@ def is_stored(module: Module, node: cst.CSTNode) -> bool:
             return above.target is child
         return False
     return False
-
-
-def _sets(module: Module, string: cst.SimpleString, attribute: str) -> bool:
-    """Say whether a string names an attribute for ``setattr``, ``mock.patch`` or an assignment to
-    ``vars(np)[...]``."""
-    if str(string.raw_value).rpartition(".")[2] != attribute:
-        return False
-    for above in module.ancestors(string):
-        if isinstance(above, cst.Call):
-            last = (dotted_text(above.func) or "").rpartition(".")[2]
-            return last in _SETTERS
-        if isinstance(above, cst.Subscript):
-            return is_stored(module, above)
-        if isinstance(above, cst.BaseStatement):
-            return False
-    return False
-
-
-_LIBRARIES = ("torch", "np", "numpy", "th", "F", "functional", "nn", "Tensor", "Module")
-_ALIASES = regex(
-    r"\bimport\s+(?:torch|numpy)[\w.]*\s+as\s+(\w+)|\bfrom\s+(?:torch|numpy)[\w.]*\s+import\s+(.+)"
-)
-
-_WRAPS = regex(
-    r"\bgetattr\(\s*((?!self\b|args\b|opt\b|cfg\b|config\b)\w+)\s*,\s*(?![\"'\s])(?s:.*?)"
-    r"\bsetattr\(\s*\1\s*,\s*(?![\"'\s])(?!\w+,\s*(?:\[\]|\{\}|None|True|False|\d[\d.]*)\s*\))"
-    r"|\bsetattr\(\s*((?!self\b|args\b|opt\b|cfg\b|config\b)\w+)\s*,\s*(?![\"'\s])[^\n]*"
-    r"\bgetattr\(\s*\2\s*,\s*(?![\"'\s])"
-)
-"""An attribute that is read and written again by a name that is computed: a wrapper of whatever it
-is given. A number or an empty list stands for no function."""
-
-
-def _replaces(attribute: str, text: str) -> bool:
-    """Say whether a text may replace an attribute of a library, by whatever name it has it."""
-    by_string, assigned = _replacing(attribute)
-    quoted = f"{attribute}'" in text or f'{attribute}"' in text
-    if (quoted or "multiple(" in text) and by_string.search(text):
-        return True
-    if f".{attribute}" not in text or not assigned.search(text):
-        return False  # as for nearly all texts, which is told much sooner so
-    return (
-        re.search(
-            rf"{_libraries_in(text)}\.{re.escape(attribute)}\s*(:[^=\n]+)?=(?!=)",
-            text,
-        )
-        is not None
-    )
-
-
-@functools.cache
-def _replacing(attribute: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Return the patterns of what replaces an attribute by a string, and of assignments to it."""
-    name = re.escape(attribute)
-    by_string = regex(
-        rf"(setattr|patch|object|setitem)\([^\n]*[\"'.]{name}[\"']"
-        rf"|\bmultiple\([^\n]*\b{name}\s*=(?!=)"
-    )
-    return by_string, regex(rf"\.{name}\s*(:[^=\n]+)?=(?!=)")
-
-
-def _replaces_any(text: str) -> bool:
-    """Say whether a text may replace attributes of a library by names that it computes."""
-    if "setattr(" not in text:
-        return False
-    computed = rf"setattr\(\s*{_libraries_in(text)}[\w.]*\s*,\s*(?![\"'\s])"
-    return re.search(computed, text) is not None or _WRAPS.search(text) is not None
-
-
-def _libraries_in(text: str) -> str:
-    """Return the pattern of the names that a text may have given to torch, NumPy and what is in
-    them."""
-    given = [alias or names for alias, names in _ALIASES.findall(text)]
-    held = {*_LIBRARIES, *(word for each in given for word in re.findall(r"\w+", each))}
-    return rf"\b({'|'.join(map(re.escape, sorted(held)))})"
 
 
 _PLAIN_CALLS = frozenset(

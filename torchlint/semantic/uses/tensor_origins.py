@@ -16,10 +16,10 @@ from torchlint.base.records import frozen
 from torchlint.base.regex import regex
 from torchlint.semantic.code.bindings import names_of_outer_scopes
 from torchlint.semantic.code.calls import arguments_of
-from torchlint.semantic.code.flow import call_sites, callees_of, escapes, writes_of
+from torchlint.semantic.code.flow import call_sites, escapes, writes_of
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.scopes import base_names, own_method
-from torchlint.semantic.code.tree import is_name, method_called
+from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import goes_over
@@ -27,19 +27,15 @@ from torchlint.semantic.torch import ops
 from torchlint.semantic.torch.names import DATALOADER
 from torchlint.semantic.uses.object_uses import Key, literal_key
 from torchlint.semantic.uses.observers import (
-    changes_layers,
     elsewhere,
     elsewhere_reached,
     has_own_tensors,
-    patches_torch,
     says,
 )
 from torchlint.semantic.values.classes import is_network
-from torchlint.semantic.values.definitions_behind import returned
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.params import bind
 
-_NUMBERS = ("number", "bool", "tensor", "accumulated")
 _MAKERS = ops.FACTORIES | ops.DATA_FACTORIES | ops.COMPUTING_FUNCTIONS
 _OTHER_COLLATE = regex(
     r"default_collate_fn_map|default_collate\s*=|setattr\([^)\n]*collate_fn|Tensor\.(to|cuda)\s*="
@@ -50,34 +46,6 @@ _MOVERS = regex(r"^[ \t]+def (to|cuda)\(", re.MULTILINE)
 _WRAPPERS = ("torch.autograd.Variable", "torch.as_tensor")
 
 
-@question()
-def made_by_torch(module: Module, node: cst.CSTNode) -> bool:
-    """Say whether an expression, or what ``x += …`` leaves in `x`, is certainly a tensor that torch
-    has computed."""
-    if changes_layers(module) or not all_by_torch(module):
-        return False
-    match node:
-        case cst.Name():
-            found = [] if rebound_elsewhere(module, node.value) else definitions_of(module, node)
-            return bool(found) and all(_bound_to_tensor(module, each, node.value) for each in found)
-        case cst.Call():
-            return _called(module, node)
-        case cst.BinaryOperation(left=left, right=right):
-            return _arithmetic(module, left, right)
-        case cst.UnaryOperation(operator=cst.Minus() | cst.Plus(), expression=inner):
-            return made_by_torch(module, inner)
-        case cst.IfExp(body=body, orelse=orelse):
-            return made_by_torch(module, body) and made_by_torch(module, orelse)
-        case cst.Subscript(value=inner):
-            return made_by_torch(module, inner)
-    return False
-
-
-def all_by_torch(module: Module) -> bool:
-    """Say whether all tensors, and all of torch's functions, are torch's own."""
-    return not has_own_tensors(module) and not patches_torch(module)
-
-
 @question(remember=False)
 def rebound_elsewhere(module: Module, name: str) -> bool:
     """Say whether a function of the file, or another file, may bind a name of the module or of the
@@ -85,75 +53,6 @@ def rebound_elsewhere(module: Module, name: str) -> bool:
     if any(name in names for names in names_of_outer_scopes(module)):
         return True
     return bool(writes_of(module, module.root, name)) and elsewhere_reached(module, name)
-
-
-def _arithmetic(module: Module, left: cst.BaseExpression, right: cst.BaseExpression) -> bool:
-    """Say whether an operator has a tensor on one side, and on the other one or a number."""
-    sides = [made_by_torch(module, side) for side in (left, right)]
-    plain = [inferred(module, side).kind in _NUMBERS[:2] for side in (left, right)]
-    return any(sides) and all(a or b for a, b in zip(sides, plain, strict=True))
-
-
-def _bound_to_tensor(module: Module, definition: cst.CSTNode, name: str) -> bool:
-    match definition:
-        case cst.Assign(targets=targets, value=value):
-            return all(isinstance(t.target, cst.Name) for t in targets) and made_by_torch(
-                module, value
-            )
-        case cst.AnnAssign(target=cst.Name(), value=value) if value is not None:
-            return made_by_torch(module, value)
-        case cst.AugAssign(target=cst.Name() as target, value=value):
-            return _arithmetic(module, target, value)
-    return False
-
-
-def _called(module: Module, call: cst.Call) -> bool:
-    name = module.called(call)
-    if _may_be_several(call, name):
-        return False
-    if name in _MAKERS:
-        return True
-    if isinstance(call.func, cst.Name) and rebound_elsewhere(module, call.func.value):
-        return False
-    callee = inferred(module, call.func)
-    made = callee.node if callee.kind == "module" and isinstance(callee.node, cst.Call) else None
-    if made is not None and module.called(made).startswith("torch.nn."):
-        return (callee.name or "").endswith("Loss") or callee.name in _LAYERS
-    if isinstance(call.func, cst.Attribute) and not name:
-        known = call.func.attr.value in (ops.COMPUTING_METHODS | ops.ALIASING_METHODS) - {"numpy"}
-        return known and made_by_torch(module, call.func.value)
-    # Whether a call certainly reaches one plain function of this file that returns nothing but
-    # tensors.
-    callees = callees_of(module, call)
-    function = callees[0] if len(callees) == 1 else None
-    if not isinstance(function, cst.FunctionDef) or function.decorators or function.asynchronous:
-        return False
-    if any(True for _ in module.within(function.body, cst.Yield)):
-        return False
-    out = returned(module, function)
-    return bool(out) and all(made_by_torch(module, each) for each in out)
-
-
-_SEVERAL = (
-    ops.having("several") | ops.having("several-with-more") | ops.having("several-on-request")
-)
-"""Functions and methods that give several tensors, at least for some arguments."""
-_OF_ONE = ops.having("reduce", "several-with-more")
-
-
-def _may_be_several(call: cst.Call, name: str) -> bool:
-    """Say whether a call may give several tensors at once: ``torch.median(x, 1)`` does,
-    ``torch.median(x)`` not."""
-    last = name.rpartition(".")[2] if name else method_called(call)
-    if last not in _SEVERAL:
-        return False
-    plain = all(arg.keyword is None and not arg.star for arg in call.args)
-    if last == "where":
-        return not (plain and len(call.args) == 3 - (not name))
-    return not (last in _OF_ONE and plain and len(call.args) == (1 if name else 0))
-
-
-_LAYERS = ops.dotted("layer", "one-tensor")
 
 
 # -- batches ---------------------------------------------------------------------------------------
@@ -373,7 +272,7 @@ def _may_be_none(module: Module, node: cst.BaseExpression) -> bool:
 def _own_moves(module: Module) -> bool:
     """Say whether the program has batches with a ``.to`` of their own, or gives a loader its
     collate function later."""
-    if says(module, _OTHER_COLLATE) or not all_by_torch(module) or elsewhere(module, _MOVERS):
+    if says(module, _OTHER_COLLATE) or has_own_tensors(module) or elsewhere(module, _MOVERS):
         return True
     for cls in module.nodes(cst.ClassDef):
         own = any(

@@ -27,23 +27,28 @@ if TYPE_CHECKING:
     from torchlint.semantic.code.tree import Function
 
 
-def classes(module: Module, instance: Value) -> Iterator[tuple[Module, cst.ClassDef]]:
+def classes(
+    module: Module, instance: Value, via: Module | None = None
+) -> Iterator[tuple[Module, cst.ClassDef]]:
     """Yield the class that an instance is of and its ancestors in other files, nearest first.
 
-    Ancestors in a class's own file are left to that file's `Module.method`.
+    Ancestors in a class's own file are left to that file's `Module.method`. The analysis `via` is
+    the one that may ask for those of other files, where that of the instance's file may not.
     """
     if isinstance(instance.node, cst.ClassDef):
         yield module, instance.node
     for definition in classes_behind(module, instance):
-        where = module.outside.module_of(definition)
+        where = (via or module).outside.module_of(definition)
         found = top_level(where, definition.name) if where is not None else None
-        if where is not None and isinstance(found, cst.ClassDef):
+        if isinstance(found, cst.ClassDef):
             yield where, found
 
 
-def method(module: Module, instance: Value, name: str) -> tuple[Module, cst.FunctionDef] | None:
+def method(
+    module: Module, instance: Value, name: str, via: Module | None = None
+) -> tuple[Module, cst.FunctionDef] | None:
     """Return what an instance finds under a method's name, as far as the project defines it."""
-    for where, cls in classes(module, instance):
+    for where, cls in classes(module, instance, via):
         found = method_of(where, cls, name)
         if found is not None:
             return where, found
@@ -68,13 +73,13 @@ def functions(module: Module, call: cst.Call) -> list[tuple[Module, Function]]:
     return []
 
 
-def named(module: Module, node: cst.BaseExpression) -> tuple[Module, cst.FunctionDef] | None:
+def named(
+    module: Module, node: cst.BaseExpression, via: Module | None = None
+) -> tuple[Module, cst.FunctionDef] | None:
     """Return the function of another file that an expression names, or None."""
     definition = module.outside.find(module.name(node))
-    where = module.outside.module_of(definition) if definition is not None else None
-    found = (
-        top_level(where, definition.name) if where is not None and definition is not None else None
-    )
+    where = (via or module).outside.module_of(definition) if definition is not None else None
+    found = top_level(where, definition.name) if where is not None and definition else None
     return (where, found) if where is not None and isinstance(found, cst.FunctionDef) else None
 
 

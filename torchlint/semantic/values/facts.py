@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.base.regex import regex
+from torchlint.base.remembered import remembered
 from torchlint.semantic.code.flow import Flow, flow
 from torchlint.semantic.code.names import Binding, Names, dotted_text
 from torchlint.semantic.code.scopes import Scopes, scopes
@@ -77,7 +78,6 @@ class Values(Budgeted, Roles):
         self._final: dict[cst.CSTNode, Value] = {}
         """What was asked from outside, when no analysis was under way."""
         self._full_attributes: dict[tuple[cst.ClassDef, str], tuple[int, Value]] = {}
-        self._parameters: dict[cst.FunctionDef, params.Parameters] = {}
         self._written: dict[str, list[tuple[cst.Attribute, cst.Assign | cst.AugAssign]]] | None = (
             None
         )
@@ -86,10 +86,6 @@ class Values(Budgeted, Roles):
         self.graphless: dict[cst.CSTNode, bool] = {}
         """Of statements whether the text around them says ``no_grad``, as far as asked."""
         self._free: dict[cst.Name, Value | cst.FunctionDef | cst.Module] = {}
-        self._uses: dict[cst.CSTNode, dict[str, Value]] = {}
-        self._texts: dict[cst.CSTNode, frozenset[str]] = {}
-        self._assigned: dict[cst.ClassDef, params.Assignments] = {}
-        self._buffers: dict[cst.ClassDef, frozenset[str]] = {}
         self.strings: dict[str, Value] = {}
         """What texts are, as they are written."""
 
@@ -146,11 +142,10 @@ class Values(Budgeted, Roles):
     def _environment(self, function: cst.FunctionDef, budget: int) -> dict[str, Value]:
         return self.parameters(function).environment(budget)
 
+    @remembered
     def parameters(self, function: cst.FunctionDef) -> params.Parameters:
         """Return what is known of the parameters of a function."""
-        if function not in self._parameters:
-            self._parameters[function] = params.Parameters(self, function)
-        return self._parameters[function]
+        return params.Parameters(self, function)
 
     def given(self, function: cst.FunctionDef, name: str, *, far: bool) -> Iterator[Value]:
         """Yield what the calls of a function pass as a parameter; `far`: in other files too."""
@@ -279,33 +274,31 @@ class Values(Budgeted, Roles):
             return found
         return named if found.device is None else named.but(device=found.device)
 
+    @remembered
     def uses(self, owner: cst.CSTNode) -> dict[str, Value]:
         """Return the names of a function that its own code treats as tensors; none of a parameter
         that it makes a tensor of."""
-        if owner not in self._uses:
-            calls = list(self.tree.within(owner, cst.Call))
-            attributes = list(self.tree.within(owner, cst.Attribute))
-            trained = backprop.trained_names(self.tree, self.names, owner)
-            found = evidence.tensor_names(calls, attributes, trained)
-            for name in params.converted(self, owner) if found else ():
-                found.pop(name, None)
-            self._uses[owner] = found
-        return self._uses[owner]
+        calls = list(self.tree.within(owner, cst.Call))
+        attributes = list(self.tree.within(owner, cst.Attribute))
+        trained = backprop.trained_names(self.tree, self.names, owner)
+        found = evidence.tensor_names(calls, attributes, trained)
+        for name in params.converted(self, owner) if found else ():
+            found.pop(name, None)
+        return found
 
+    @remembered
     def texts(self, owner: cst.CSTNode) -> frozenset[str]:
         """Return the names that a function compares with texts and binds once, ``model == "gcn"``:
         they say which model is meant, and are none."""
-        if owner not in self._texts:
-            table = self.names.tables.get(owner, {})
-            self._texts[owner] = frozenset(
-                node.left.value
-                for node in self.tree.within(owner, cst.Comparison)
-                if isinstance(node, cst.Comparison)
-                and isinstance(node.left, cst.Name)
-                and len(table.get(node.left.value, ())) <= 1
-                and evidence.is_text(node.comparisons[0].comparator)
-            )
-        return self._texts[owner]
+        table = self.names.tables.get(owner, {})
+        return frozenset(
+            node.left.value
+            for node in self.tree.within(owner, cst.Comparison)
+            if isinstance(node, cst.Comparison)
+            and isinstance(node.left, cst.Name)
+            and len(table.get(node.left.value, ())) <= 1
+            and evidence.is_text(node.comparisons[0].comparator)
+        )
 
     def trained(self, owner: cst.CSTNode, name: str, found: Value) -> Value:
         """Return a tensor of unknown place as one that lives with the model, where it flows into
@@ -407,10 +400,9 @@ class Values(Budgeted, Roles):
                     self._made.setdefault(made, []).append(call)
         return self._made.get(cls, [])
 
+    @remembered
     def _assignments(self, cls: cst.ClassDef) -> params.Assignments:
-        if cls not in self._assigned:
-            self._assigned[cls] = params.self_assignments(self.tree, cls)
-        return self._assigned[cls]
+        return params.self_assignments(self.tree, cls)
 
     def attributes_written(
         self, attr: str
@@ -432,10 +424,9 @@ class Values(Budgeted, Roles):
                         self._written.setdefault(place.attr.value, []).append((place, node))
         return self._written.get(attr, ())
 
+    @remembered
     def _registered(self, cls: cst.ClassDef) -> frozenset[str]:
-        if cls not in self._buffers:
-            self._buffers[cls] = params.registered_buffers(self.tree, cls)
-        return self._buffers[cls]
+        return params.registered_buffers(self.tree, cls)
 
     def family(self, instance: Value) -> Sequence[Definition]:
         """Return the classes in other files of the project from which an instance's class inherits,

@@ -883,7 +883,7 @@ def _positional(function: cst.FunctionDef, call: cst.Call, method: bool) -> list
     ``self``."""
     names = [p.name.value for p in (*function.params.posonly_params, *function.params.params)]
     static = any(is_name(d.decorator, "staticmethod") for d in function.decorators)
-    through = isinstance(call.func, cst.Attribute) or function.name.value == "__call__"
+    through = isinstance(call.func, cst.Attribute) or is_name(function.name, "__call__", "__init__")
     bound = method and not static and through
     return names[1:] if bound else names
 
