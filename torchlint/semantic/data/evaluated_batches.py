@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from torchlint.semantic.code.tree import method_called
 from torchlint.semantic.data.per_step_use import (
     Sink,
     logged_in,
@@ -18,10 +19,12 @@ from torchlint.semantic.device.host_reads import host_copy, scalar_reads
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import Grade, heat_of
+from torchlint.semantic.time.loops import has_model_call
 from torchlint.semantic.time.step_overhead import anomalies_sought
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.host_needs import needed_at_once, needed_by
 from torchlint.semantic.uses.unavoidable_syncs import (
+    comes_to,
     goes_on_elsewhere,
     nearest,
     stays_beside,
@@ -29,6 +32,7 @@ from torchlint.semantic.uses.unavoidable_syncs import (
     wait_that_stays,
     waited_before,
 )
+from torchlint.semantic.values.inferred import inferred
 
 _EMPTIES = ops.dotted("empties")
 _COLLECTS = frozenset("add append appendleft extend insert put setdefault update".split())
@@ -75,6 +79,53 @@ def shown_beside(
 
 
 @question(
+    yes="each turn ends in a wait for the device, `{answer}`",
+    no="no turn is known to end in a wait for the device",
+)
+def ends_in_wait(
+    module: Module, node: cst.CSTNode, *, put_off: bool = False
+) -> cst.BaseExpression | None:
+    """Return what the host waits for in each step, or batch, that `node` belongs to, with no run of
+    a model and no backward pass between it and the next one: the device is idle then, and does
+    nothing with which a copy could overlap. These are a step of a GradScaler, a copy that the host
+    needs at once, and where nothing is trained also what is printed and what other code than
+    torch's takes; with `put_off` also reads that could be made after the loop."""
+    turn = module.loop(node) or module.function(node)
+    if turn is None:
+        return None
+    trains = heat_of(module, node).train
+    calls = [call for call in module.within(turn, cst.Call) if isinstance(call, cst.Call)]
+    works = [
+        call for call in calls if method_called(call) == "backward" or has_model_call(module, call)
+    ]
+    last = works[-1] if works else None
+    return next(
+        (
+            call
+            for call in calls
+            if (last is None or module.before(last, call) or module.is_within(last, call))
+            and comes_to(module, call, node)
+            and _stays(module, call, trains, put_off)
+        ),
+        None,
+    )
+
+
+def _stays(module: Module, call: cst.Call, trains: bool, put_off: bool) -> bool:
+    if _scales(module, call):
+        return True
+    if host_copy(module, call) is not None and (put_off or needed_at_once(module, call)):
+        return True
+    if trains and not put_off:
+        return False
+    if put_off and any(read.how not in ("format", "print") for read in scalar_reads(module, call)):
+        return True
+    return _shown(module, call) or (
+        host_copy(module, call) is not None and _taken_by_host(module, call)
+    )
+
+
+@question(
     yes="`{answer}` waits for the device all the same",
     no="nothing is known to wait for the device all the same",
 )
@@ -82,15 +133,17 @@ def waits_anyway(
     module: Module, node: cst.CSTNode, tensor: cst.BaseExpression, *, logs: bool = False
 ) -> cst.CSTNode | None:
     """Return what makes the host wait in the same turn whatever becomes of one read of a tensor: a
-    wait just before, a read that the host needs right beside it, what is printed or logged beside
-    it where `node` does not log itself, memory that is given back right beside it, anomaly
-    detection, or, where nothing is trained, another wait of the same function."""
+    wait just before, a read that the host needs right beside it, a step of a GradScaler, what is
+    printed or logged beside it where `node` does not log itself, memory that is given back right
+    beside it, anomaly detection, or, where nothing is trained, another wait of the same
+    function."""
     trains = heat_of(module, node).grade not in (Grade.EVAL, Grade.FORWARD)
     return (
         waited_before(module, tensor)
         or stays_beside(module, node)
         or shown_beside(module, node, training=not logs)
         or _gives_back_beside(module, node)
+        or _scaled_beside(module, node)
         or anomalies_sought(module, node)
         or (None if trains else wait_that_stays(module, node))
     )
@@ -101,6 +154,23 @@ def _gives_back_beside(module: Module, node: cst.CSTNode) -> cst.BaseExpression 
     between it and `node`: blocks are freed when the device is done."""
     calls = (each for each in turn_places(module, node) if module.called(each) in _EMPTIES)
     return nearest(module, node, calls)
+
+
+def _scaled_beside(module: Module, node: cst.CSTNode) -> cst.BaseExpression | None:
+    """Return the step of a GradScaler before a read, with no run of a model between them."""
+    places = (each for each in turn_places(module, node) if module.before(each, node))
+    return nearest(module, node, (each for each in places if _scales(module, each)))
+
+
+def _scales(module: Module, place: cst.BaseExpression) -> bool:
+    """Say whether a call is a step of a GradScaler, which reads from the device whether a gradient
+    is infinite."""
+    return (
+        method_called(place) == "step"
+        and isinstance(place, cst.Call)
+        and isinstance(place.func, cst.Attribute)
+        and inferred(module, place.func.value).kind == "scaler"
+    )
 
 
 def _worked_on(module: Module, node: cst.CSTNode) -> Iterator[cst.Call]:

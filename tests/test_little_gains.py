@@ -1,0 +1,302 @@
+"""A wait is a warning where mending it frees the step: beside another that stays, or where nothing
+overlaps, it is a hint that says so, or nothing at all."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.checking import check
+from torchlint.base.finding import Finding, Severity
+
+INFO, WARNING = Severity.INFO, Severity.WARNING
+
+
+def found(source: str, code: str, part: str) -> list[Finding]:
+    report = check(source, codes=frozenset({code}), name="train.py")
+    return [each for each in report.findings if part in each.message]
+
+
+COPIED = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+device = torch.device("cuda")
+model = nn.Linear(8, 2).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scaler = torch.amp.GradScaler("cuda"{enabled})
+{free}
+
+
+def run(dataset, names):
+    loader = DataLoader(dataset, batch_size=4, num_workers=2, pin_memory=True)
+    total = 0.0
+    for x, y in loader:
+        x = x.to(device)
+{body}
+    return total
+
+
+run(torch.load("data"), torch.load("names"))
+"""
+TRAINED = """\
+        loss = model(x).square().mean()
+        {loss}.backward()
+        {step}
+        {more}
+"""
+EVALUATED = """\
+        with torch.no_grad():
+            out = model(x)
+        {more}
+"""
+SCALED = TRAINED.format(loss="scaler.scale(loss)", step="scaler.step(optimizer)", more="{more}")
+PLAIN = TRAINED.format(loss="loss", step="optimizer.step()", more="{more}")
+
+
+@pytest.mark.parametrize(
+    ("body", "more", "level", "wait"),
+    [
+        (SCALED, "scaler.update()", INFO, "`scaler.step(optimizer)`"),
+        (PLAIN, "open('log', 'w').write(str(loss.cpu()))", INFO, "`loss.cpu()`"),
+        (PLAIN, "total += loss.item()", WARNING, ""),
+        (PLAIN, "optimizer.zero_grad()", WARNING, ""),
+        (EVALUATED, "total += out.sum().item()", INFO, "`out.sum().item()`"),
+        (EVALUATED, "names.append(out.cpu().numpy())", INFO, "`out.cpu()`"),
+        (EVALUATED, "total += out.sum()", INFO, ""),
+        (EVALUATED, "print(out.sum().item())", None, ""),
+        (EVALUATED, "print('mean', out.mean())", None, ""),
+        (EVALUATED, "names.write(str(out.argmax(1).cpu()))", None, ""),
+    ],
+)
+def test_a_copy_beside_which_nothing_runs(
+    body: str, more: str, level: Severity | None, wait: str
+) -> None:
+    source = COPIED.format(enabled="", free="", body=body.format(more=more).rstrip())
+    findings = found(source, "TL103", "blocking")
+    assert [each.severity for each in findings] == ([level] if level is not None else [])
+    for each in findings:
+        assert (f"waits for the GPU in {wait} as well" in each.message) is bool(wait)
+
+
+def test_what_a_model_runs_behind_is_no_end_of_a_step() -> None:
+    body = SCALED.format(more="loss = model(x).square().mean()").rstrip()
+    (finding,) = found(COPIED.format(enabled="", free="", body=body), "TL103", "blocking")
+    assert finding.severity is WARNING
+
+
+LOGGED = """\
+import torch
+from torch import nn
+
+model = nn.Linear(8, 2).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scaler = torch.amp.GradScaler("cuda")
+
+
+def train(batches, writer, bar):
+    total = 0.0
+    for step, x in enumerate(batches):
+        loss = model(x.cuda()).square().mean()
+        {before}
+        {backward}
+        {after}
+        writer.add_scalar("loss", loss.item(), step)
+    return total
+
+
+train(torch.load("batches"), torch.load("writer"), torch.load("bar"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "backward", "after", "level"),
+    [
+        ("pass", "loss.backward()", "optimizer.step()", WARNING),
+        ("pass", "loss.backward()", "total += loss.item()", INFO),
+        ("pass", "scaler.scale(loss).backward()", "scaler.step(optimizer)", INFO),
+        ("total += loss.item()", "loss.backward()", "optimizer.step()", WARNING),
+        ("pass", "loss.backward()", "if step % 50 == 0: total += loss.item()", WARNING),
+    ],
+)
+def test_a_log_behind_another_wait(before: str, backward: str, after: str, level: Severity) -> None:
+    source = LOGGED.format(before=before, backward=backward, after=after)
+    (finding,) = found(source, "TL105", "writer.add_scalar")
+    assert finding.severity is level
+    alone = "waits for the same work: little is gained by mending one" in finding.message
+    assert alone is ("total" in after and level is INFO)
+
+
+SHOWN = """\
+import torch
+from torch import nn
+from tqdm import tqdm
+
+model = nn.Linear(8, 2).cuda()
+
+
+@torch.no_grad()
+def validate(batches):
+    total, seen = 0.0, 0
+    bar = tqdm(batches)
+    for x in bar:
+        loss = model(x.cuda()).square().mean()
+        seen += 1
+        {line}
+    return total
+
+
+print(validate(torch.load("batches")))
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "remedy"),
+    [
+        ("bar.set_postfix(loss=loss.item())", "for bar.set_postfix; show it every N steps"),
+        ("bar.set_description(f'{loss.item():.3f}')", "show it every N steps"),
+        ("total += loss.item()", "read it once after the loop"),
+        (
+            "total += loss.item()\n        if seen % 100 == 0:\n            print(total / seen)",
+            "keep the sum on the device, and read that only where it is used",
+        ),
+    ],
+)
+def test_the_remedy_of_a_read_fits_what_takes_the_number(line: str, remedy: str) -> None:
+    (finding,) = found(SHOWN.format(line=line), "TL101", "loss.item()")
+    assert remedy in finding.message
+
+
+NOISED = """\
+import torch
+from torch import nn
+
+model = nn.Linear(8, 2).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+table = torch.linspace(0, 1, 100)
+
+
+def noised(x, t, device):
+    noise = torch.randn(x.shape)
+    {mixed}
+    return mixed.to(device), noise.to(device)
+
+
+def train(batches):
+    for x in batches:
+        mixed, noise = noised(x, torch.tensor([3]), "cuda")
+        (model(mixed) - noise[:, :2]).square().mean().backward()
+        optimizer.step()
+
+
+train([torch.ones(2, 8)])
+"""
+
+
+@pytest.mark.parametrize(
+    ("mixed", "together"),
+    [
+        ("mixed = x + table[t] * noise", True),
+        ("weight = table[t].reshape(1, 1)\n    mixed = x + noise * weight", True),
+        ("mixed = x - noise", True),
+        ("mixed = x\n    noise = noise * 0.5", False),
+        ("mixed = x\n    noise = torch.ones(x.shape) * noise", False),
+    ],
+)
+def test_what_the_host_computes_with_a_tensor_first_moves_with_it(
+    mixed: str, together: bool
+) -> None:
+    findings = found(NOISED.format(mixed=mixed), "TL102", "torch.randn")
+    told = ["the host computes with it" in each.message for each in findings]
+    assert told == [together]
+    assert all((each.severity is INFO) is together for each in findings)
+
+
+DECODED = """\
+import torch
+from torch import nn
+
+
+class Cell(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(8, 8)
+        self.outer = nn.Linear(8, 8)
+
+    def forward(self, x, steps):
+        state = torch.zeros(x.shape[1], 8).to(x.device)
+        {loop}
+        return state
+
+
+model = Cell().cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x in [torch.ones(5, 2, 8)]:
+    model(x.cuda(), 5).sum().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("loop", "level"),
+    [
+        ("for t in range(steps): state = torch.tanh(self.inner(x[t]) + self.outer(state))", INFO),
+        (
+            "t = 0\n        while t < steps:\n"
+            "            state = torch.tanh(self.inner(x[t]) + self.outer(state))\n"
+            "            t += 1",
+            INFO,
+        ),
+        ("for t in range(steps): state = state + x[t].sigmoid() * x[t].tanh()", INFO),
+        ("for t in range(3): state = torch.tanh(self.inner(x[t]) + self.outer(state))", WARNING),
+        ("state = torch.tanh(self.inner(x[0]) + self.outer(state))", WARNING),
+        ("for t in range(steps): state = state + x[t]", WARNING),
+    ],
+)
+def test_a_tensor_made_before_a_loop_of_small_kernels(loop: str, level: Severity) -> None:
+    (finding,) = found(DECODED.format(loop=loop), "TL102", "torch.zeros")
+    assert finding.severity is level
+    assert ("launches kernels one by one" in finding.message) is (level is INFO)
+
+
+MASKED = """\
+import torch
+from torch import nn
+
+model = nn.Linear(8, 2).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def penalty(out, target):
+    mask = target > 0
+    {check}
+    {select}
+
+
+def train(batches):
+    for x, y in batches:
+        loss = penalty(model(x.cuda()), y.cuda())
+        loss.backward()
+        optimizer.step()
+
+
+train([(torch.ones(2, 8), torch.ones(2, 2))])
+"""
+ASKED = "if mask.sum() == 0: return out.sum() * 0"
+
+
+@pytest.mark.parametrize(
+    ("check_", "select", "level"),
+    [
+        (ASKED, "return (out[mask] - target[mask]).square().mean()", INFO),
+        (ASKED, "return torch.masked_select(out, mask).mean()", INFO),
+        ("if not mask.any(): return out.sum() * 0", "return out[mask].mean()", INFO),
+        (ASKED, "return (out * mask).sum() / mask.sum()", WARNING),
+        (ASKED, "return torch.where(mask, out, 0 * out).mean()", WARNING),
+    ],
+)
+def test_a_test_of_a_mask_that_selects_on_the_next_line(
+    check_: str, select: str, level: Severity
+) -> None:
+    (finding,) = found(MASKED.format(check=check_, select=select), "TL602", "")
+    assert finding.severity is level
