@@ -159,7 +159,7 @@ from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.scopes import scopes
 from torchlint.semantic.code.tree import attr_of, has_star, is_name
-from torchlint.semantic.data.datasets import cuda_samples, takes_samples
+from torchlint.semantic.data.datasets import cuda_samples, sample_cost, takes_samples
 from torchlint.semantic.data.evaluated_batches import ends_in_wait, worked_on_in_batch
 from torchlint.semantic.data.loader_settings import pin_word
 from torchlint.semantic.data.loader_sources import loaders_behind
@@ -287,7 +287,8 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     message = None if wait is None else _ENDS
     if unpinned and loaders and all(works_alone(where, loader) for where, loader in loaders):
         # Without workers the training process would pin.
-        if not little:
+        worth = any(sample_cost(where, loader) is not False for where, loader in loaders)
+        if worth and not little:
             yield Hit(node, severity=severity, message=_WORKERS)
         return
     pins: _Pins = {}
@@ -341,6 +342,7 @@ def _blocking(module: Module, node: cst.Call) -> Transfer | None:
         or transfer.like
         or not _from_loader(module, transfer)
         or _from_dataset(module, transfer.source)
+        or _older_than_loops(module, transfer.source)
         or in_new_memory(module, transfer.source)
         or _there_already(module, transfer)
         or cast_before(module, transfer.source)
@@ -404,6 +406,17 @@ def _from_dataset(module: Module, source: cst.BaseExpression) -> bool:
         and takes_samples(module, loop)
         for loop in module.loops(source)
     )
+
+
+def _older_than_loops(module: Module, source: cst.BaseExpression) -> bool:
+    """Say whether all loops around a copy have what is moved from before them: it is the same in
+    each turn, and no batch."""
+    root: cst.CSTNode = source
+    while isinstance(root, (cst.Attribute, cst.Call, cst.Subscript)):
+        root = root.func if isinstance(root, cst.Call) else root.value
+    loops = module.loops(root)
+    made = definitions_of(module, root) if loops and isinstance(root, cst.Name) else []
+    return bool(made) and not any(module.is_within(each, loops[-1]) for each in made)
 
 
 def _waited_for(module: Module, call: cst.Call) -> bool:

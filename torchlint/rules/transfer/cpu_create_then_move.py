@@ -300,19 +300,27 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     elif heat.hot:
         device = _where_moved(module, transfer, made[0]) or device
         for factory in hot:
-            among = _computed_with(module, factory, hot)
-            if among is not None:
-                words = {"factory": module.shown(factory.func), "other": module.shown(among)}
-                yield Hit(factory, words, None, Severity.INFO, message=_AMONG)
-                continue
             here = module.function(factory) is module.function(node)
-            words = {
-                "factory": module.shown(factory.func),
-                "dev": _named(module, factory, device if here else "…"),
-                "maker": _maker(module, factory)[0],
-            }
-            message = _message(module, factory, words)
-            yield Hit(factory, words, _placed(module, factory), message=message)
+            yield _made_before(module, factory, hot, device if here else "…")
+
+
+def _made_before(
+    module: Module, factory: cst.Call, moved: Collection[cst.Call], device: str
+) -> Hit:
+    """Return the hit of a factory that stands before the move of what it makes."""
+    words = {"factory": module.shown(factory.func)}
+    among = _computed_with(module, factory, moved)
+    if among is not None:
+        words["other"] = module.shown(among)
+        return Hit(factory, words, None, Severity.INFO, _AMONG)
+    words["dev"] = _named(module, factory, device)
+    words["maker"] = _maker(module, factory)[0]
+    message, severity = _message(module, factory, words), None
+    little = _gains_little(module, factory)
+    if little is not None:
+        message, severity = (message or rule.message) + little[0], Severity.INFO
+        words["beside"] = little[1]
+    return Hit(factory, words, _placed(module, factory), severity, message)
 
 
 def _computed_with(

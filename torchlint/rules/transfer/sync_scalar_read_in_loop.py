@@ -201,7 +201,7 @@ from torchlint.semantic.data.per_step_use import LOG_EVERY, logged_in, read_befo
 from torchlint.semantic.data.taken_in_turn import Taker, host_takes_in_turn, taken_in_turn
 from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_reads, selected_by
 from torchlint.semantic.question import question
-from torchlint.semantic.time.heat import heat_of, loop_in_sight
+from torchlint.semantic.time.heat import Grade, heat_of, loop_in_sight
 from torchlint.semantic.time.loops import endless
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.accumulators import changed_below
@@ -217,6 +217,7 @@ from torchlint.semantic.uses.host_needs import (
     sizes,
 )
 from torchlint.semantic.uses.unavoidable_syncs import waited_before, waits_for_the_same
+from torchlint.semantic.values.inferred import inferred
 
 rule = Rule(
     __name__,
@@ -280,6 +281,10 @@ BY_HOST = (
 TAKEN = (
     "`{expr}` reads a GPU value on the host every step because `{taker}` uses it right away; do "
     "that every N steps."
+)
+RECORDED = (
+    "`{expr}` reads a GPU value on the host every step; keep it, detached from its graph, on the "
+    "device and read it once after the loop."
 )
 SHOWN = (
     "`{expr}` reads a GPU value on the host every step for {sink}; show it every N steps, or once "
@@ -459,12 +464,11 @@ def _instead(module: Module, read: HostRead, fix: Fix | None, later: Fix | None)
     added = isinstance(line, cst.AugAssign)
     if isinstance(line, cst.AugAssign) and loop is not None and _used_in(module, loop, line):
         return SUMMED
-    if later is not None:
-        return None
-    if one_of_older(module, read.tensor):
+    if later is None and one_of_older(module, read.tensor):
         return ELEMENT
-    if fix is not None:
-        return None
+    if later is not None or fix is not None:
+        recorded = inferred(module, read.tensor).grad is True
+        return RECORDED if recorded and heat_of(module, read.node).grade is Grade.EVAL else None
     key = isinstance(module.parent(read.node), cst.Index)
     if not key and read.how != "index" and computed_with(module, read.node):
         return COMPUTED

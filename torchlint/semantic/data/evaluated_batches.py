@@ -27,12 +27,12 @@ from torchlint.semantic.uses.unavoidable_syncs import (
     comes_to,
     goes_on_elsewhere,
     nearest,
+    scales,
     stays_beside,
     turn_places,
     wait_that_stays,
     waited_before,
 )
-from torchlint.semantic.values.inferred import inferred
 
 _EMPTIES = ops.dotted("empties")
 _COLLECTS = frozenset("add append appendleft extend insert put setdefault update".split())
@@ -112,7 +112,7 @@ def ends_in_wait(
 
 
 def _stays(module: Module, call: cst.Call, trains: bool, put_off: bool) -> bool:
-    if _scales(module, call):
+    if scales(module, call):
         return True
     if host_copy(module, call) is not None and (put_off or needed_at_once(module, call)):
         return True
@@ -133,17 +133,15 @@ def waits_anyway(
     module: Module, node: cst.CSTNode, tensor: cst.BaseExpression, *, logs: bool = False
 ) -> cst.CSTNode | None:
     """Return what makes the host wait in the same turn whatever becomes of one read of a tensor: a
-    wait just before, a read that the host needs right beside it, a step of a GradScaler, what is
-    printed or logged beside it where `node` does not log itself, memory that is given back right
-    beside it, anomaly detection, or, where nothing is trained, another wait of the same
-    function."""
+    wait just before, a read that the host needs right beside it, what is printed or logged beside
+    it where `node` does not log itself, memory that is given back right beside it, anomaly
+    detection, or, where nothing is trained, another wait of the same function."""
     trains = heat_of(module, node).grade not in (Grade.EVAL, Grade.FORWARD)
     return (
         waited_before(module, tensor)
         or stays_beside(module, node)
         or shown_beside(module, node, training=not logs)
         or _gives_back_beside(module, node)
-        or _scaled_beside(module, node)
         or anomalies_sought(module, node)
         or (None if trains else wait_that_stays(module, node))
     )
@@ -154,23 +152,6 @@ def _gives_back_beside(module: Module, node: cst.CSTNode) -> cst.BaseExpression 
     between it and `node`: blocks are freed when the device is done."""
     calls = (each for each in turn_places(module, node) if module.called(each) in _EMPTIES)
     return nearest(module, node, calls)
-
-
-def _scaled_beside(module: Module, node: cst.CSTNode) -> cst.BaseExpression | None:
-    """Return the step of a GradScaler before a read, with no run of a model between them."""
-    places = (each for each in turn_places(module, node) if module.before(each, node))
-    return nearest(module, node, (each for each in places if _scales(module, each)))
-
-
-def _scales(module: Module, place: cst.BaseExpression) -> bool:
-    """Say whether a call is a step of a GradScaler, which reads from the device whether a gradient
-    is infinite."""
-    return (
-        method_called(place) == "step"
-        and isinstance(place, cst.Call)
-        and isinstance(place.func, cst.Attribute)
-        and inferred(module, place.func.value).kind == "scaler"
-    )
 
 
 def _worked_on(module: Module, node: cst.CSTNode) -> Iterator[cst.Call]:

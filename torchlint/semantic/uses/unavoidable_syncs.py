@@ -141,10 +141,14 @@ def _asked_first(test: cst.BaseExpression) -> cst.BaseExpression:
 )
 def evaluates_and_waits(module: Module, node: cst.CSTNode) -> tuple[cst.BaseExpression, ...]:
     """Return the waits in which each batch of an evaluation ends: then nothing is ever copied while
-    the batch before it is computed."""
+    the batch before it is computed. Where the loop has none itself, a function that it calls may
+    have."""
     if heat_of(module, node).grade is not Grade.EVAL:
         return ()
-    return turn_waits(module, node, put_off=True)
+    calls = (place for place in turn_places(module, node) if isinstance(place, cst.Call))
+    return turn_waits(module, node, put_off=True) or tuple(
+        itertools.islice((call for call in calls if _stays_inside(module, call, None)), 1)
+    )
 
 
 @question(
@@ -330,16 +334,17 @@ def wait_beside(
     return inside[0] if near is None and len(inside) > 1 else near
 
 
-def _stays_inside(module: Module, call: cst.Call, left: Collection[cst.CSTNode]) -> bool:
+def _stays_inside(module: Module, call: cst.Call, left: Collection[cst.CSTNode] | None) -> bool:
     """Say whether the only function that a call may reach waits: at one of the places `left`, or
-    in another file, where it is given tensors of the device and brings something to the host. One
-    that runs a network waits behind it only where it returns what it reads."""
+    in another file, where it is given tensors of the device and brings something to the host, as
+    one of this file may where no places are `left`. One that runs a network waits behind it only
+    where it returns what it reads."""
     behind = functions(module, call) or _called_object(module, call)
     if len(behind) != 1:
         return False
     where, function = behind[0]
     works = _starts_work(module, call)
-    if where is module:
+    if where is module and left is not None:
         reads = [each for each in left if module.function(each) is function]
     elif not any(on_device(module, arg.value) for arg in call.args):
         return False
@@ -404,10 +409,19 @@ def _readers(module: Module, turn: cst.CSTNode) -> list[cst.Call | cst.If]:
     ]
 
 
+def scales(module: Module, place: cst.BaseExpression) -> bool:
+    """Say whether a call is a step of a GradScaler, which reads from the device whether a gradient
+    is infinite."""
+    match place:
+        case cst.Call(func=cst.Attribute(value=scaler, attr=cst.Name("step"))):
+            return inferred(module, scaler).kind == "scaler"
+    return False
+
+
 def _reads(module: Module, place: cst.Call | cst.If) -> bool:
     """Say whether a call reads a number of the device, or an ``if`` does whichever way it goes."""
     if isinstance(place, cst.Call):
-        return _reads_number(module, place)
+        return _reads_number(module, place) or scales(module, place)
     other = place.orelse
     arms = (place.body, other.body if isinstance(other, cst.Else) else other)
     return all(
