@@ -300,3 +300,210 @@ def test_a_test_of_a_mask_that_selects_on_the_next_line(
 ) -> None:
     (finding,) = found(MASKED.format(check=check_, select=select), "TL602", "")
     assert finding.severity is level
+
+
+SAMPLED = """\
+import torch
+from torch import nn
+
+model = nn.Linear(1, 2).cuda()
+
+
+def denoise(x, t, table):
+    {inside}
+
+
+@torch.no_grad()
+def sample(steps, table):
+    x = torch.zeros(1, 2).cuda()
+    for i in range(steps):
+        t = torch.full((1, 1), i, dtype=torch.float32)
+        t = t.to("cuda")
+        x = denoise(x + model(t), t, table)
+    return x
+
+
+print(sample(1000, torch.linspace(0, 1, 1000)).cpu())
+"""
+
+
+@pytest.mark.parametrize(
+    ("inside", "level"),
+    [
+        ("return x.cpu().cuda() + 1", INFO),
+        ("return x * float(x.sum().item())", INFO),
+        ("if table is None: print(x.sum().item())\n    return x + t", WARNING),
+        ("return x + t", WARNING),
+    ],
+)
+def test_a_number_copied_beside_a_function_that_reads_the_device(
+    inside: str, level: Severity
+) -> None:
+    (finding,) = found(SAMPLED.format(inside=inside), "TL102", "torch.full")
+    assert finding.severity is level
+    assert ("`denoise(x + model(t), t, table)` waits" in finding.message) is (level is INFO)
+
+
+RECORDED = """\
+import torch
+from torch import nn
+
+model = nn.Linear(8, 2).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def validate(batches):
+    model.eval()
+    total = 0.0
+    {guard}
+        for x in batches:
+            total += model(x.cuda()).square().mean().item()
+    return total
+
+
+print(validate(torch.load("batches")))
+"""
+
+
+@pytest.mark.parametrize(
+    ("guard", "detached"), [("if True:", True), ("with torch.no_grad():", False)]
+)
+def test_what_an_evaluation_keeps_leaves_its_graph(guard: str, detached: bool) -> None:
+    (finding,) = found(RECORDED.format(guard=guard), "TL101", "square().mean().item()")
+    assert ("detached from its graph" in finding.message) is detached
+
+
+SHOWN_OFTEN = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+model = nn.Linear(8, 2).cuda()
+loader = DataLoader(torch.load("data"), batch_size=1)
+
+
+def show(picture, batches):
+    with torch.no_grad():
+        {line}
+
+
+for x in loader:
+    show(x, loader)
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "count"),
+    [
+        ("for k in range(5): print(model(picture.to('cuda') + k).shape)", 0),
+        ("for k in range(5): print(model(picture.unsqueeze(0).to('cuda') + k).shape)", 0),
+        ("for k in range(5): print(model(picture[0].to('cuda') + k).shape)", 0),
+        ("for b in batches: print(model(b.to('cuda')).shape)", 1),
+    ],
+)
+def test_what_each_turn_copies_alike_is_no_batch(line: str, count: int) -> None:
+    source = SHOWN_OFTEN.format(line=line).replace("batch_size=1)", "batch_size=1, num_workers=2)")
+    assert len(found(source, "TL103", "")) == count
+
+
+LOADED = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+model = nn.Linear(8, 2).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+class Rows(Dataset):
+    def __init__(self, rows):
+        self.rows = rows
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, index):
+        {fetch}
+
+
+for x in DataLoader(Rows(torch.load("rows")), batch_size=16):
+    model(x.to("cuda")).mean().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("fetch", "count"),
+    [
+        ("return self.rows[index]", 0),
+        ("return torch.tensor(self.rows[index : index + 7])", 0),
+        ("return torch.load(self.rows[index])", 1),
+        ("return read_image(self.rows[index])", 1),
+    ],
+)
+def test_workers_are_no_advice_for_rows_of_memory(fetch: str, count: int) -> None:
+    source = LOADED.format(fetch=fetch)
+    source = source.replace(
+        "import torch\n", "import torch\nfrom torchvision.io import read_image\n", 1
+    )
+    assert len(found(source, "TL103", "workers")) == count
+
+
+WRAPPED = """\
+import torch
+from torch import nn
+
+
+def wrapped(model, distributed):
+    if distributed:
+        {first}
+    else:
+        model = nn.DataParallel(model)
+    return model
+
+
+model = wrapped(nn.Linear(8, 2).cuda(), torch.distributed.is_initialized())
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x in torch.load("batches"):
+    model(x.cuda()).mean().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "level"),
+    [
+        ("model = nn.parallel.DistributedDataParallel(model)", INFO),
+        ("model = torch.nn.parallel.DistributedDataParallel(model, device_ids=[0])", INFO),
+        ("torch.distributed.barrier()", WARNING),
+    ],
+)
+def test_data_parallel_beside_the_branch_of_its_successor(first: str, level: Severity) -> None:
+    (finding,) = found(WRAPPED.format(first=first), "TL301", "nn.DataParallel")
+    assert finding.severity is level
+    assert ("take the branch" in finding.message) is (level is INFO)
+
+
+TRIED = """\
+import torch
+from torch import nn
+
+net = nn.Sequential(nn.Linear(8, 4), nn.ReLU()){moved}
+if __name__ == "__main__":
+    x = {made}
+    out = net(x)
+    print(out.shape, out.mean().item())
+"""
+
+
+@pytest.mark.parametrize(
+    ("moved", "made", "level"),
+    [
+        ("", "torch.randn(2, 8)", INFO),
+        ("", "torch.ones(2, 8, device='cpu')", INFO),
+        (".cuda()", "torch.randn(2, 8).cuda()", WARNING),
+    ],
+)
+def test_a_graph_that_the_host_records(moved: str, made: str, level: Severity) -> None:
+    for finding in found(TRIED.format(moved=moved, made=made), "TL501", ""):
+        assert finding.severity is level

@@ -565,14 +565,14 @@ def wait_that_stays(
     """Return another place of the same function that waits for the device at least as often, as
     only values there say how many elements it takes, or as it copies what only the host has:
     itself, or in a function of the file that it calls. To mend `node` alone then does not let the
-    host run ahead. With `beside` no run of a model, backward pass or step is between the two."""
+    host run ahead. With `beside` it is one of the former, with no run of a model, backward pass or
+    step between the two."""
     places = (
         other
         for other in _as_often_as(module, node)
         if gathers(module, other)
         or (isinstance(other, cst.Subscript) and scatters(module, other))
-        or copies_up(module, other)
-        or _waits_inside(module, other)
+        or (not beside and (copies_up(module, other) or _waits_inside(module, other)))
     )
     if beside:
         return nearest(module, node, places, module.loop(node) or module.function(node))
