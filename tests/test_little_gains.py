@@ -3,10 +3,15 @@ overlaps, it is a hint that says so, or nothing at all."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import libcst as cst
 import pytest
 
 from tests.checking import check
+from tests.semantic.test_project import analysed
 from torchlint.base.finding import Finding, Severity
+from torchlint.semantic.time.autograd import no_grad
 
 INFO, WARNING = Severity.INFO, Severity.WARNING
 
@@ -507,3 +512,62 @@ if __name__ == "__main__":
 def test_a_graph_that_the_host_records(moved: str, made: str, level: Severity) -> None:
     for finding in found(TRIED.format(moved=moved, made=made), "TL501", ""):
         assert finding.severity is level
+
+
+TAKEN = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+from torchvision.datasets import CIFAR10
+from torchvision.transforms import ToTensor
+
+model = nn.Linear(8, 2).cuda()
+loader = DataLoader(CIFAR10("data", transform=ToTensor()), shuffle=True)
+{use}
+"""
+
+
+@pytest.mark.parametrize(
+    ("use", "count"),
+    [
+        ("while len(model.weight) < 9: x, y = next(iter(loader))", 0),
+        ("x, y = next(iter(loader))\nprint(model(x.cuda()))", 0),
+        ("rows = [next(iter(loader))[0] for _ in range(5)]", 0),
+        ("x, y = next(iter(loader))\nfor x, y in loader: print(model(x.cuda()))", 1),
+        ("batches = iter(loader)\nwhile True: print(model(next(batches)[0].cuda()))", 1),
+    ],
+)
+def test_workers_are_no_advice_for_one_batch(use: str, count: int) -> None:
+    assert len(found(TAKEN.format(use=use), "TL201", "")) == count
+
+
+METRIC = """\
+import torch
+from {package} import Metric
+
+
+class Score(Metric):
+    def {method}(self, x):
+        self.total += self.of(x)
+
+    def of(self, x):
+        return self.net(x.cuda()).square().mean()
+"""
+
+
+@pytest.mark.parametrize(
+    ("package", "method", "off"),
+    [
+        ("torchmetrics", "update", True),
+        ("torchmetrics.metric", "update", True),
+        ("torchmetrics", "add", False),
+        ("scores", "update", False),
+    ],
+)
+def test_a_metric_of_torchmetrics_is_updated_without_gradients(
+    tmp_path: Path, package: str, method: str, off: bool
+) -> None:
+    files = {"score.py": METRIC.format(package=package, method=method)}
+    module = analysed(tmp_path, files, "score.py")
+    calls = [e for e in module.nodes(cst.Call) if module.shown(e).endswith(".mean()")]
+    assert [bool(no_grad(module, each)) for each in calls] == [off]
