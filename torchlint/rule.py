@@ -494,11 +494,13 @@ def _graded(module: Module, hit: Hit, declared: Declaration) -> Hit:
 
 
 def _waits_all_the_same(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
-    """Return what makes the host wait whatever becomes of a place: anywhere in an evaluation, else
-    right beside it; of places that are alike the first has none."""
+    """Return what makes the host wait whatever becomes of a place: anywhere in an evaluation, of
+    places that are alike one before it, else of another kind right beside it."""
     evaluates = heat_of(module, node).grade is Grade.EVAL
-    other = wait_that_stays(module, node, beside=not evaluates)
     alike = isinstance(node, (cst.Subscript, cst.Call)) and gathers(module, node)
+    if alike and not evaluates:
+        return None
+    other = wait_that_stays(module, node, beside=not evaluates)
     return None if alike and other is not None and module.before(node, other) else other
 
 
