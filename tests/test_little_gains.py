@@ -571,3 +571,47 @@ def test_a_metric_of_torchmetrics_is_updated_without_gradients(
     module = analysed(tmp_path, files, "score.py")
     calls = [e for e in module.nodes(cst.Call) if module.shown(e).endswith(".mean()")]
     assert [bool(no_grad(module, each)) for each in calls] == [off]
+
+
+HANDED = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+model = nn.Linear(8, 2).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def loaders(parts):
+    return {{key: DataLoader(part, batch_size=4{settings}) for key, part in parts.items()}}
+
+
+def train(loader):
+    for x in loader:
+        model(x.to("cuda")).mean().backward()
+        optimizer.step()
+
+
+def validate(loader):
+    with torch.no_grad():
+        for y in loader:
+            print(model(y.to("cuda")).shape)
+"""
+
+
+@pytest.mark.parametrize(
+    ("settings", "trains", "evaluates"),
+    [
+        ("", "give the DataLoader workers", None),
+        (", shuffle=True", "give the DataLoader workers", None),
+        (", num_workers=4", "pass non_blocking=True (and", "pass non_blocking=True (and"),
+        (", pin_memory=True", "pass non_blocking=True (and", "pass non_blocking=True (and"),
+    ],
+)
+def test_copies_of_a_project_whose_loaders_have_no_workers(
+    settings: str, trains: str, evaluates: str | None
+) -> None:
+    findings = found(HANDED.format(settings=settings), "TL103", "")
+    told = {each.start.row: each.message for each in findings}
+    assert trains in told[15]
+    assert (evaluates in told[22]) if evaluates is not None else 22 not in told

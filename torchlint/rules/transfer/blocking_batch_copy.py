@@ -169,6 +169,7 @@ from torchlint.semantic.data.loaders import (
     has_loaders,
     makes_loader,
     nobody_pins,
+    nobody_works,
     pins_memory,
     works_alone,
 )
@@ -285,9 +286,10 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     wait = stays if heat.train else ends_in_wait(module, node, put_off=True)
     severity = Severity.INFO if unpinned or little or wait is not None else None
     message = None if wait is None else _ENDS
-    if unpinned and loaders and all(works_alone(where, loader) for where, loader in loaders):
+    alone = all(works_alone(*each) for each in loaders) if loaders else nobody_works(module)
+    if unpinned and alone:
         # Without workers the training process would pin.
-        worth = any(sample_cost(where, loader) is not False for where, loader in loaders)
+        worth = not loaders or any(sample_cost(*each) is not False for each in loaders)
         if worth and not little:
             yield Hit(node, severity=severity, message=_WORKERS)
         return
