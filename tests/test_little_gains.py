@@ -615,3 +615,37 @@ def test_copies_of_a_project_whose_loaders_have_no_workers(
     told = {each.start.row: each.message for each in findings}
     assert trains in told[15]
     assert (evaluates in told[22]) if evaluates is not None else 22 not in told
+
+
+LABELLED = """\
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+model = nn.Linear(8, 2).cuda()
+
+
+@torch.no_grad()
+def label(x, kept):
+    out = model(x.cuda())
+    {line}
+
+
+for x in torch.load("batches"):
+    label(x, [])
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "count"),
+    [
+        ("return np.argmax(np.random.permutation(F.softmax(out.cpu(), 1).numpy()), 1)", 0),
+        ("p = F.softmax(out.cpu(), 1).numpy()\n    return np.convolve(p[0], p[1])", 0),
+        ("kept.append(F.softmax(out.cpu(), 1))", 1),
+        ("kept.append(out.cpu())", 1),
+    ],
+)
+def test_a_copy_that_leaves_torch_by_a_function_of_torch(line: str, count: int) -> None:
+    findings = found(LABELLED.format(line=line), "TL113", "once after the loop")
+    assert len(findings) == count

@@ -468,6 +468,8 @@ def _instead(module: Module, read: HostRead, fix: Fix | None, later: Fix | None)
         return ELEMENT
     if later is not None or fix is not None:
         recorded = inferred(module, read.tensor).grad is True
+        if loop is None:
+            return NO_LOOP
         return RECORDED if recorded and heat_of(module, read.node).grade is Grade.EVAL else None
     key = isinstance(module.parent(read.node), cst.Index)
     if not key and read.how != "index" and computed_with(module, read.node):
