@@ -404,6 +404,10 @@ for x in loader:
         ("for k in range(5): print(model(picture.unsqueeze(0).to('cuda') + k).shape)", 0),
         ("for k in range(5): print(model(picture[0].to('cuda') + k).shape)", 0),
         ("for b in batches: print(model(b.to('cuda')).shape)", 1),
+        (
+            "for b in batches:\n            for k in range(5): print(model(b.to('cuda')).shape)",
+            1,
+        ),
     ],
 )
 def test_what_each_turn_copies_alike_is_no_batch(line: str, count: int) -> None:

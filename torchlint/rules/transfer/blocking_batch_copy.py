@@ -413,11 +413,14 @@ def _from_dataset(module: Module, source: cst.BaseExpression) -> bool:
 def _older_than_loops(module: Module, source: cst.BaseExpression) -> bool:
     """Say whether all loops around a copy have what is moved from before them: it is the same in
     each turn, and no batch."""
-    root: cst.CSTNode = source
-    while isinstance(root, (cst.Attribute, cst.Call, cst.Subscript)):
-        root = root.func if isinstance(root, cst.Call) else root.value
-    loops = module.loops(root)
-    made = definitions_of(module, root) if loops and isinstance(root, cst.Name) else []
+    loops = module.loops(source)
+    names = [source] if isinstance(source, cst.Name) else list(module.within(source, cst.Name))
+    made = [
+        definition
+        for name in names
+        if loops and isinstance(name, cst.Name)
+        for definition in definitions_of(module, name)
+    ]
     return bool(made) and not any(module.is_within(each, loops[-1]) for each in made)
 
 
