@@ -264,6 +264,37 @@ def test_a_tensor_made_before_a_loop_of_small_kernels(loop: str, level: Severity
     assert ("launches kernels one by one" in finding.message) is (level is INFO)
 
 
+PADDED = """\
+import torch
+from torch import nn
+
+
+class Padded(nn.Module):
+    def forward(self, x):
+        pad = torch.zeros(x.size(0), 8).to(x.device{given})
+        return torch.cat([x, pad], dim=1)
+
+
+padded = Padded()
+for x in torch.load("batches"):
+    padded(x.cuda()).sum()
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "level"),
+    [
+        (", non_blocking=True", INFO),
+        (", torch.float32, non_blocking=True", INFO),
+        ("", WARNING),
+    ],
+)
+def test_an_upload_that_nothing_waits_for(given: str, level: Severity) -> None:
+    (finding,) = found(PADDED.format(given=given), "TL102", "torch.zeros")
+    assert finding.severity is level
+    assert ("nothing waits for a small copy" in finding.message) is (level is INFO)
+
+
 MASKED = """\
 import torch
 from torch import nn

@@ -201,6 +201,7 @@ _BEFORE = (
     " That is once, before a `{beside}` that launches kernels one by one: little is gained by this "
     "alone."
 )
+_UNAWAITED = " With non_blocking nothing waits for a small copy: little is gained."
 _WAITING = " `{beside}` waits for the device as well: little is gained by this alone."
 _AMONG = (
     "{factory} builds on the CPU, and the host computes with it and `{other}` before it is copied; "
@@ -289,6 +290,8 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
             message = _message(module, made[0], words)
             if little is not None:
                 message, words["beside"] = (message or rule.message) + little[0], little[1]
+            elif heat.hot and spared:
+                message = (message or rule.message) + _UNAWAITED
             fix = _fix(module, transfer, made[0])
             if fix is None:
                 fix, words["dev"] = _placed(module, made[0]), _named(module, made[0], device)
