@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import inspect
 import re
+from pathlib import Path
 
 import pytest
 
 from tests.checking import check
+from tests.semantic.test_project import analysed
 from torchlint.rules.frameworks import lightning_removed_arguments as removed
+from torchlint.semantic.code.versions import before_lightning_2
 
 MESSAGES = [
     ("checkpoint_callback=ModelCheckpoint()", "callbacks=[...]."),
@@ -55,3 +58,27 @@ def test_the_arguments_are_gone_and_their_replacements_are_there() -> None:
         for name, argument in re.findall(r"\[(\w+)\((\w*)", text):
             given = inspect.signature(getattr(callbacks, name)).parameters
             assert not argument or argument in given
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "old"),
+    [
+        ("requirements.txt", "torch\npytorch-lightning==1.2.3\n", True),
+        ("requirement.txt", "pytorch_lightning[extra]>=1.4, <2.0\n", True),
+        ("requirements/base.txt", "lightning~=1.9\n", True),
+        ("Pipfile", '[packages]\npytorch-lightning = "==1.5.*"\n', True),
+        ("environment.yml", "dependencies:\n  - pytorch-lightning=1.9.0=pyhd8ed1ab_0\n", True),
+        ("setup.cfg", "[options]\ninstall_requires =\n    pytorch-lightning<=1.9\n", True),
+        ("setup.py", "setup(install_requires=['torch', 'pytorch-lightning==1.2'])\n", True),
+        ("setup.py", "setup(install_requires=['pytorch-lightning>=2', 'numpy==1.2'])\n", False),
+        ("requirements.txt", "pytorch-lightning>=1.4\n", False),
+        ("requirements.txt", "pytorch-lightning<2.1\n", False),
+        ("requirements.txt", "lightning-utilities==0.10.0\n", False),
+        ("requirements.txt", "# pytorch-lightning==1.2.3\nlightning\n", False),
+    ],
+)
+def test_lists_of_dependencies_say_that_lightning_is_old(
+    tmp_path: Path, name: str, text: str, old: bool
+) -> None:
+    files = {name: text, "code/train.py": "import pytorch_lightning as pl\n"}
+    assert before_lightning_2(analysed(tmp_path, files, "code/train.py")) is old

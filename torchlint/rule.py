@@ -470,7 +470,7 @@ def _means(module: Module, func: cst.BaseExpression, wanted: Collection[str]) ->
 def _graded(module: Module, hit: Hit, declared: Declaration) -> Hit:
     """Return a hit with its severity: what costs only where somebody turns on an option that is off
     by default, or uses what nothing uses here, is a hint, and so are all in a file that cannot be
-    imported, and a wait or a copy of an evaluation beside another that stays."""
+    imported, and a wait or a copy beside another that stays."""
     severity = hit.severity or Severity(declared.severity)
     node = hit.node.body if isinstance(hit.node, LOOPS) else hit.node
     if severity is Severity.WARNING and (
@@ -481,7 +481,7 @@ def _graded(module: Module, hit: Hit, declared: Declaration) -> Hit:
     # What the host fills takes as long as it is large; a row of numbers costs the wait alone.
     row = declared.effect == "upload" and inferred(module, hit.node).rank in (0, 1)
     if severity is Severity.WARNING and (waits or row):
-        other = _waits_in_evaluation(module, node)
+        other = _waits_all_the_same(module, node)
         if other is not None:
             words = {**hit.args, "beside": module.shown(other)}
             message = f"{hit.message or declared.message} {_STAYS}"
@@ -491,13 +491,14 @@ def _graded(module: Module, hit: Hit, declared: Declaration) -> Hit:
     return replace(hit, severity=severity)
 
 
-def _waits_in_evaluation(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
-    """Return what makes the host wait in an evaluation whatever becomes of a place there; of places
-    that are alike the first has none."""
-    if heat_of(module, node).grade is not Grade.EVAL:
-        return None
-    other = wait_that_stays(module, node)
+def _waits_all_the_same(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
+    """Return what makes the host wait whatever becomes of a place: anywhere in an evaluation, of
+    places that are alike one before it, else of another kind right beside it."""
+    evaluates = heat_of(module, node).grade is Grade.EVAL
     alike = isinstance(node, (cst.Subscript, cst.Call)) and gathers(module, node)
+    if alike and not evaluates:
+        return None
+    other = wait_that_stays(module, node, beside=not evaluates)
     return None if alike and other is not None and module.before(node, other) else other
 
 
@@ -890,6 +891,7 @@ def stacked_safely(module: Module, reads: Iterable[HostRead]) -> tuple[str, dict
 _NEEDED = "Other calls in the step read the device as well: this alone saves next to nothing."
 _WAITED = "The step has waited for the device just before: this read waits for nothing more."
 LOGGED = "The step waits for what it logs beside it all the same: first log every N steps."
+ALONE = " `{other}` waits for the same work: little is gained by mending one of them alone."
 IN_VAIN = (_NEEDED, _WAITED, LOGGED)
 """Notes of fixes that are only shown because of another wait."""
 

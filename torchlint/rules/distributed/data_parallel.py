@@ -127,6 +127,11 @@ _LOADED = (
     "{name} re-replicates the model every forward and only evaluates here; load into the model "
     "itself, without the `module.` of the checkpoint's keys, or run one process per GPU."
 )
+_FALLBACK = (
+    "{name} re-replicates the model every forward and gathers on one GPU; on several GPUs take the "
+    "branch with DistributedDataParallel instead."
+)
+_SUCCESSOR = "torch.nn.parallel.DistributedDataParallel"
 _STILL = (
     "{name} re-replicates the model every forward, and DistributedDataParallel is for networks "
     "that are trained: give each process its own copy of this one, unwrapped."
@@ -184,12 +189,20 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if wraps and node.args and _stays_still(module, node, node.args[0].value):
         yield Hit(node, words, message=_STILL, severity=Severity.INFO)
         return
-    if _only_evaluates(module, node):
+    if _only_evaluates(module, node) or _inference(module, node):
         message = _LOADED if _loaded_into(module, node) else _EVALUATES
         yield Hit(node, words, message=message, severity=Severity.INFO)
         return
-    severity = Severity.INFO if _inference(module, node) else None
-    yield Hit(node, words, fix=_fix(node) if wraps else None, severity=severity)
+    if _has_successor(module, node):
+        yield Hit(node, words, message=_FALLBACK, severity=Severity.INFO)
+        return
+    yield Hit(node, words, fix=_fix(node) if wraps else None)
+
+
+def _has_successor(module: Module, node: cst.Call) -> bool:
+    """Say whether another branch of the same function wraps in DistributedDataParallel."""
+    calls = module.within(module.function(node) or module.root, cst.Call)
+    return any(module.name(call.func) == _SUCCESSOR for call in calls if call is not node)
 
 
 def _subclass(module: Module, node: cst.Call) -> bool:

@@ -11,8 +11,9 @@ in silence. `precision=16` is still accepted with a warning.
 
 Flagged: a literal keyword of that kind in a call of Lightning's `Trainer`. It is an error where the
 file imports `lightning`, and a warning where it imports `pytorch_lightning`, which may be installed
-in version 1. Where the value asks for what Lightning 2 does anyway, `auto_lr_find=False`, the
-argument is left out.
+in version 1; a project whose dependencies keep it below version 2 (`pytorch-lightning<2`) is left
+alone. Where the value asks for what Lightning 2 does anyway, `auto_lr_find=False`, the argument is
+left out.
 
 The examples need Lightning and are not executed by the tests.
 
@@ -91,7 +92,7 @@ from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.text import mentions
 from torchlint.semantic.code.tree import keyword_of
-from torchlint.semantic.code.versions import version_guarded
+from torchlint.semantic.code.versions import before_lightning_2, version_guarded
 from torchlint.semantic.values.accelerator import TRAINERS, makes_lightning_trainer
 
 # Argument → what to write instead: the migration guides of Lightning 1.4 to 2.0. The signature of
@@ -195,7 +196,7 @@ rule = Rule(
 
 @rule.on(cst.Call, about=makes_lightning_trainer, calls=TRAINERS, benchmarks=True)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if mentions(module, _VERSION_1) or _for_a_version(module, node):
+    if mentions(module, _VERSION_1) or _for_a_version(module, node) or before_lightning_2(module):
         return
     yield from _hits(module, node)
 

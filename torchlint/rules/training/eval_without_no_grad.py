@@ -104,12 +104,23 @@ loader = [(torch.randn(16, 64, device=device), torch.randn(16, 1, device=device)
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.rule import Fix, Hit, Module, NeedImport, Prepend, Replace, Rule, Safety
+from torchlint.rule import (
+    Fix,
+    Hit,
+    Module,
+    NeedImport,
+    Prepend,
+    Replace,
+    Rule,
+    Safety,
+    Severity,
+)
 from torchlint.rules.training._inference import (
     EVALUATION,
     called_by_framework,
@@ -155,6 +166,7 @@ from torchlint.semantic.uses.graph_use import (
 )
 from torchlint.semantic.values.classes import in_lightning
 from torchlint.semantic.values.inferred import inferred, is_model_call
+from torchlint.semantic.values.value import CPU
 
 _SINGLE = "inference builds an autograd graph; run it under torch.no_grad()."
 _DETACHED = (
@@ -170,6 +182,8 @@ _SPOKEN = regex(r"\b(?:no_grad|inference_mode|set_grad_enabled)\b")
 _SAID = "A comment there speaks of no_grad, and may say why there is none."
 _OTHERS = "A package offers this to others, who may want the graph."
 _SEVERAL = 2
+
+_ON_CPU = " It runs on the CPU, where no GPU loses by that."
 
 rule = Rule(
     __name__,
@@ -192,10 +206,21 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         heat = heat_of(module, node)
         fix = _offered(module, node, _fix(module, node, heat))
         message = None if heat.loop is not None else _SINGLE
-        yield Hit(node, fix=fix, message=message, cause=heat.loop)
+        yield _graded(module, Hit(node, fix=fix, message=message, cause=heat.loop))
     elif _unused(module, node) and _first_unused(module, node):
         fix = around(module, node, partial(_in_vain, module))
-        yield Hit(node, message=_UNUSED, fix=_offered(module, node, fix))
+        yield _graded(module, Hit(node, message=_UNUSED, fix=_offered(module, node, fix)))
+
+
+def _graded(module: Module, hit: Hit) -> Hit:
+    """Return a hit that is a hint where the network takes what was made on the CPU, and runs there;
+    a batch that nobody has moved may be an oversight."""
+    args = hit.node.args if isinstance(hit.node, cst.Call) else ()
+    values = [inferred(module, arg.value) for arg in args]
+    if not any(v.tensor and v.device == CPU and v.origin == "factory" for v in values):
+        return hit
+    message = (hit.message or rule.message) + _ON_CPU
+    return replace(hit, message=message, severity=Severity.INFO)
 
 
 def _offered(module: Module, node: cst.Call, fix: Fix | None) -> Fix | None:

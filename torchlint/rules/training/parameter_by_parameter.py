@@ -13,8 +13,9 @@ Flagged, in code that runs every training step: a loop over parameters, a `state
 whose body averages them (EMA, Polyak averaging), scales or clips gradients or weights, or writes an
 update out. An average or a clipping in a function that this file does not call counts too, for
 nothing but a step needs it, unless all calls in other files run once. Also, wherever it stands, a
-loop that makes a parameter group of each tensor for an optimizer of torch.optim. An `info` where
-the constructor of the network says that no more than eight kernels are launched. Silent:
+loop that makes a parameter group of each tensor for an optimizer of torch.optim. It is an
+`info` where nothing says that the network has many parameters: that another package makes it, that
+its constructor adds layers in a loop, or that more than thirty kernels are launched. Silent:
 `p.data = other`, which binds another tensor and launches nothing, a copy between the host and a
 device, which no list makes faster, an attribute that holds the parameters of one layer, perhaps a
 single tensor, copies for a torch before 2.1, which has no
@@ -121,15 +122,16 @@ from torchlint.semantic.time.heat import callers_outside, heat_of
 from torchlint.semantic.time.iterations import goes_over
 from torchlint.semantic.time.once import runs_once
 from torchlint.semantic.time.step_overhead import compiled_by
-from torchlint.semantic.uses.network_size import parameter_tensors
+from torchlint.semantic.uses.network_size import has_many_parameters, parameter_tensors
 
 _BY_NATURE = ON_GRADIENTS | {Work.AVERAGE}
 """What only a training step needs, whoever calls it."""
-_FEW = 8
+_FEW = 30
 """A list of tensors costs Python and the kernel that takes it about as much as a few launches; a
 loop of this many is a few hundredths of a step of the same network, which launches some ten kernels
 for each layer."""
 _SMALL = "{work} Here that is {count} launches at most, so that little is gained."
+_UNKNOWN = "{work} What that saves grows with the number of parameters: in a small network, little."
 _GROUPS = (
     "one parameter group for each tensor: the optimizer runs its kernels group by group; put "
     "parameters with the same settings into one group."
@@ -164,10 +166,19 @@ def check(node: cst.For, module: Module) -> Iterator[Hit]:
     if heat.step or (work in _BY_NATURE and _only_defined(module, node)):
         fix = foreach_fix(module, node)
         count = _launches(module, node)
-        few = count is not None and count <= _FEW
         words = {"work": work.value, "count": str(count)}
-        severity, message = (Severity.INFO, _SMALL) if few else (None, None)
+        if count is not None:
+            message = _SMALL if count <= _FEW else None
+        else:
+            message = None if _over_many(module, node) else _UNKNOWN
+        severity = Severity.INFO if message is not None else None
         yield Hit(node, words, fix, severity, message, heat.why)
+
+
+@question(yes="it goes over many parameters", no="it is not known to go over many parameters")
+def _over_many(module: Module, loop: cst.For) -> bool:
+    """Say whether a loop goes over the parameters of a network that certainly has many."""
+    return any(has_many_parameters(module, each) for each in _networks(module, loop))
 
 
 @question(
@@ -176,21 +187,20 @@ def check(node: cst.For, module: Module) -> Iterator[Hit]:
 def _launches(module: Module, loop: cst.For) -> int | None:
     """Return how many kernels a loop over the parameters of a network launches at most: each call
     and each operator in it one for each parameter."""
-    networks = (_network(module, goes.iterated) for goes in goes_over(module, loop))
-    sizes = (parameter_tensors(module, each) for each in networks if each is not None)
+    sizes = (parameter_tensors(module, each) for each in _networks(module, loop))
     tensors = next((size for size in sizes if size is not None), None)
     work = sum(1 for _ in module.within(loop.body, cst.Call, cst.BinaryOperation, cst.AugAssign))
     return tensors * work if tensors is not None else None
 
 
-def _network(module: Module, iterated: cst.BaseExpression) -> cst.BaseExpression | None:
-    """Return the network over whose parameters a loop goes."""
-    match iterated:
-        case cst.Call(
-            func=cst.Attribute(value=owner, attr=cst.Name("parameters" | "named_parameters"))
-        ):
-            return owner
-    return None
+def _networks(module: Module, loop: cst.For) -> Iterator[cst.BaseExpression]:
+    """Yield the networks over whose parameters a loop goes."""
+    for goes in goes_over(module, loop):
+        match goes.iterated:
+            case cst.Call(
+                func=cst.Attribute(value=owner, attr=cst.Name("parameters" | "named_parameters"))
+            ):
+                yield owner
 
 
 @rule.on(cst.For)

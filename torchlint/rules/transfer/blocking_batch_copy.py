@@ -11,9 +11,10 @@ Flagged: `.to` and `.cuda` without `non_blocking` in a loop over batches, of wha
 a caller hands to the step, and of parts of it. Where the loader does not pin, or none of the
 project does, the finding is an `info` (without workers the training process would pin, so they come
 first: TL201 says where they are worth it), and so it is in an evaluation, where most batches end in
-a read, and under anomaly detection (TL801). Silent: an evaluation whose loader neither pins nor has
-workers, or of which another library takes an array in each batch, as nothing is left that the copy
-could overlap with; what is cast first,
+a read, in a step that ends in one of a GradScaler, which reads from the device whether a gradient
+is infinite, and under anomaly detection (TL801). Silent: an evaluation whose loader neither pins
+nor has workers, or of which each batch ends in what is printed or in what another library works on,
+as nothing is left that the copy could overlap with; what is cast first,
 `x.float().to(device)`, unless it is known to have that dtype; what the step computes or joins on
 the host itself, as `x / 255` or `torch.stack` do, here, in a function of the project or in each
 caller of this one, parts of that, what it may make of an array, what was made for that very device
@@ -158,8 +159,8 @@ from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.scopes import scopes
 from torchlint.semantic.code.tree import attr_of, has_star, is_name
-from torchlint.semantic.data.datasets import cuda_samples, takes_samples
-from torchlint.semantic.data.evaluated_batches import worked_on_in_batch
+from torchlint.semantic.data.datasets import cuda_samples, sample_cost, takes_samples
+from torchlint.semantic.data.evaluated_batches import ends_in_wait, worked_on_in_batch
 from torchlint.semantic.data.loader_settings import pin_word
 from torchlint.semantic.data.loader_sources import loaders_behind
 from torchlint.semantic.data.loaders import (
@@ -168,6 +169,7 @@ from torchlint.semantic.data.loaders import (
     has_loaders,
     makes_loader,
     nobody_pins,
+    nobody_works,
     pins_memory,
     works_alone,
 )
@@ -211,6 +213,10 @@ _TITLE = "Copy without waiting"
 _WORKERS = (
     "blocking host-to-device copy of a batch; give the DataLoader workers and pin_memory=True, then"
     " pass non_blocking=True."
+)
+_ENDS = (
+    "blocking host-to-device copy of a batch; pass non_blocking=True (and pin_memory=True in the "
+    "DataLoader). Each batch waits for the GPU in `{wait}` as well: little is gained while it does."
 )
 _TOKENIZED = (
     "what is made here of texts or pictures is in memory that no loader pins, and the copy waits; "
@@ -272,11 +278,19 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if _is_tokenized(module, transfer.source):
         yield Hit(node, severity=Severity.INFO, message=_TOKENIZED)
         return
-    little = heat_of(module, node).grade is Grade.EVAL or anomalies_sought(module, node) is not None
-    severity = Severity.INFO if unpinned or little else None
-    if unpinned and loaders and all(works_alone(where, loader) for where, loader in loaders):
+    heat = heat_of(module, node)
+    stays = ends_in_wait(module, node)
+    if stays is not None and not heat.train:
+        return
+    little = heat.grade is Grade.EVAL or anomalies_sought(module, node) is not None
+    wait = stays if heat.train else ends_in_wait(module, node, put_off=True)
+    severity = Severity.INFO if unpinned or little or wait is not None else None
+    message = None if wait is None else _ENDS
+    alone = all(works_alone(*each) for each in loaders) if loaders else nobody_works(module)
+    if unpinned and alone:
         # Without workers the training process would pin.
-        if not little:
+        worth = not loaders or any(sample_cost(*each) is not False for each in loaders)
+        if worth and not little:
             yield Hit(node, severity=severity, message=_WORKERS)
         return
     pins: _Pins = {}
@@ -289,7 +303,8 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     pageable = unpinned or unknown
     if fix is not None and pageable and not pins:
         fix = Fix(fix.edits, Safety.SUGGESTION, _ALONE, fix.note)
-    yield Hit(node, fix=fix, severity=severity)
+    words = {"wait": module.shown(wait) if wait is not None else ""}
+    yield Hit(node, words, fix, severity, message)
 
 
 def _is_tokenized(module: Module, source: cst.BaseExpression) -> bool:
@@ -329,6 +344,7 @@ def _blocking(module: Module, node: cst.Call) -> Transfer | None:
         or transfer.like
         or not _from_loader(module, transfer)
         or _from_dataset(module, transfer.source)
+        or _older_than_loops(module, transfer.source)
         or in_new_memory(module, transfer.source)
         or _there_already(module, transfer)
         or cast_before(module, transfer.source)
@@ -392,6 +408,20 @@ def _from_dataset(module: Module, source: cst.BaseExpression) -> bool:
         and takes_samples(module, loop)
         for loop in module.loops(source)
     )
+
+
+def _older_than_loops(module: Module, source: cst.BaseExpression) -> bool:
+    """Say whether all loops around a copy have what is moved from before them: it is the same in
+    each turn, and no batch."""
+    loops = module.loops(source)
+    names = [source] if isinstance(source, cst.Name) else list(module.within(source, cst.Name))
+    made = [
+        definition
+        for name in names
+        if loops and isinstance(name, cst.Name)
+        for definition in definitions_of(module, name)
+    ]
+    return bool(made) and not any(module.is_within(each, loops[-1]) for each in made)
 
 
 def _waited_for(module: Module, call: cst.Call) -> bool:

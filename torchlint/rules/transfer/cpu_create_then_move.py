@@ -15,9 +15,10 @@ made into a tensor and copied, and the host waits for that. Outside of steps and
 direct form is reported, as an `info`, and not where it is known to run once, once in an epoch or
 behind an interval: at the top level, in a constructor, or in a function that is only called from
 such places. An `info` is also a mask by which the next line takes elements, as that waits anyway,
-what an evaluation makes once before a loop that runs a model in each turn (decoding), and what it
-makes for each batch where a result is read on the host for each: nothing is left that the copy
-could hold up.
+what is made once before a loop that launches kernels one by one, as decoding and recurrent steps
+do, what is copied with `non_blocking`, what an evaluation makes for each batch where a result is
+read on the host for each, as nothing is left that the copy could hold up, and a tensor with which
+the host computes first, which says what else has to move.
 
 ## Setup
 ```python
@@ -102,7 +103,7 @@ out = padded(x)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import partial
 
 import libcst as cst
@@ -192,6 +193,16 @@ _NUMBERS = (
     "`{expr}` makes a tensor on the CPU of numbers that Python has, and copying it into `{target}` "
     "waits for the GPU; assign the numbers themselves, one by one."
 )
+_BEFORE = (
+    " That is once, before a `{beside}` that launches kernels one by one: little is gained by this "
+    "alone."
+)
+_UNAWAITED = " With non_blocking nothing waits for a small copy: little is gained."
+_WAITING = " `{beside}` waits for the device as well: little is gained by this alone."
+_AMONG = (
+    "{factory} builds on the CPU, and the host computes with it and `{other}` before it is copied; "
+    "copy what they are computed with first, and do all of that on the device."
+)
 _BESIDE = (
     "{factory} builds on the CPU and is then copied, and `{copy}` waits for the GPU to be used "
     "with it; pass device={dev}, and use that on the device too."
@@ -268,13 +279,14 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     }
     if module.is_within(made[0], transfer.source):
         if heat.hot or not runs_once(module, node):
-            little = (
-                before_many_runs(module, node)
-                or waits_next(module, node)
-                or evaluates_and_waits(module, node)
-            )
-            severity = None if heat.hot and not little else Severity.INFO
+            little = _gains_little(module, node)
+            spared = little is not None or "non_blocking" in transfer.given
+            severity = None if heat.hot and not spared else Severity.INFO
             message = _message(module, made[0], words)
+            if little is not None:
+                message, words["beside"] = (message or rule.message) + little[0], little[1]
+            elif heat.hot and spared:
+                message = (message or rule.message) + _UNAWAITED
             fix = _fix(module, transfer, made[0])
             if fix is None:
                 fix, words["dev"] = _placed(module, made[0]), _named(module, made[0], device)
@@ -287,13 +299,47 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         device = _where_moved(module, transfer, made[0]) or device
         for factory in hot:
             here = module.function(factory) is module.function(node)
-            words = {
-                "factory": module.shown(factory.func),
-                "dev": _named(module, factory, device if here else "…"),
-                "maker": _maker(module, factory)[0],
-            }
-            message = _message(module, factory, words)
-            yield Hit(factory, words, _placed(module, factory), message=message)
+            yield _made_before(module, factory, hot, device if here else "…")
+
+
+def _made_before(
+    module: Module, factory: cst.Call, moved: Collection[cst.Call], device: str
+) -> Hit:
+    """Return the hit of a factory that stands before the move of what it makes."""
+    words = {"factory": module.shown(factory.func)}
+    among = _computed_with(module, factory, moved)
+    if among is not None:
+        words["other"] = module.shown(among)
+        return Hit(factory, words, None, Severity.INFO, _AMONG)
+    words["dev"] = _named(module, factory, device)
+    words["maker"] = _maker(module, factory)[0]
+    message, severity = _message(module, factory, words), None
+    little = _gains_little(module, factory)
+    if little is not None:
+        message, severity = (message or rule.message) + little[0], Severity.INFO
+        words["beside"] = little[1]
+    return Hit(factory, words, _placed(module, factory), severity, message)
+
+
+def _computed_with(
+    module: Module, factory: cst.Call, moved: Collection[cst.Call]
+) -> cst.BaseExpression | None:
+    """Return the tensor with which the host computes something of what a factory makes, and which
+    none of those that are `moved` has made: to make the one on the device is an error as long as
+    the other stays."""
+    home = module.small_statement(factory)
+    if not isinstance(home, cst.Assign) or home.value is not factory:
+        return None
+    target = home.targets[0].target
+    for name in readers_of(module, home, target.value) if isinstance(target, cst.Name) else ():
+        match module.parent(name):
+            case cst.BinaryOperation(left=left, right=right):
+                other = right if left is name else left
+                value = inferred(module, other)
+                tensor = value.tensor and value.rank != 0 and on_device(module, other) is not True
+                if tensor and not any(e in moved for e in factories_of(module, other)):
+                    return other
+    return None
 
 
 def _message(module: Module, factory: cst.Call, words: dict[str, str]) -> str | None:
@@ -374,8 +420,22 @@ def check_index(node: cst.Subscript, module: Module) -> Iterator[Hit]:
         if alternative is not None and on_device(module, node.value) is True:
             words = {"index": module.shown(index), "alternative": alternative}
             fix = index_fix(module, node, index)
-            yield Hit(node, words, fix, message=_INDEX, cause=wait_for(module, index))
+            little, message, severity = _gains_little(module, node), _INDEX, None
+            if little is not None:
+                message, severity, words["beside"] = _INDEX + little[0], Severity.INFO, little[1]
+            yield Hit(node, words, fix, severity, message, cause=wait_for(module, index))
             return
+
+
+def _gains_little(module: Module, node: cst.CSTNode) -> tuple[str, str] | None:
+    """Return what to say of a copy that stands beside so many other waits, or before so many
+    launches, that little is gained without it, with the code that this speaks of."""
+    loop = before_many_runs(module, node)
+    if loop is not None:
+        return _BEFORE, "for" if isinstance(loop, cst.For) else "while"
+    waits = [waits_next(module, node), *evaluates_and_waits(module, node)]
+    wait = next((each for each in waits if each is not None), None)
+    return (_WAITING, module.shown(wait)) if wait is not None else None
 
 
 def _device(module: Module, transfer: Transfer) -> str:

@@ -409,6 +409,8 @@ def _leaves_torch(module: Module, whole: cst.CSTNode) -> bool:
     not collected, nor made one number."""
     above = module.parent(whole)
     outer = module.parent(above) if isinstance(above, cst.Arg) else None
+    if isinstance(outer, cst.Call) and module.called(outer).startswith("torch.nn.functional."):
+        return _leaves_torch(module, _chain(module, outer))
     number = module.called(outer) in _NUMBERS
     return (
         inferred(module, whole).kind in ("ndarray", "list")

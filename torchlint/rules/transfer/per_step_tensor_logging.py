@@ -12,7 +12,8 @@ computed at each call.
 Flagged: a read of a GPU scalar in a training step that only serves a logging call (print, a logger,
 a progress bar, a tracker, a meter), directly or by a name that nothing else reads; and a GPU tensor
 handed to a logging call that is known to convert it. Not what a debug message is handed: it formats
-its arguments only where it is shown.
+its arguments only where it is shown. Of several reads that wait for the same work, and behind a
+step of a GradScaler, which waits as well, it is an `info`.
 
 ## Setup
 ```python
@@ -101,6 +102,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import (
+    ALONE,
     Fix,
     Hit,
     Module,
@@ -140,7 +142,11 @@ from torchlint.semantic.uses.accumulators import changed_below, fresh_per_iterat
 from torchlint.semantic.uses.assumptions import FRAMES, LOSSES, TORCH
 from torchlint.semantic.uses.meters import meter_in_numpy, meter_on_host
 from torchlint.semantic.uses.observers import clock_behind
-from torchlint.semantic.uses.unavoidable_syncs import turn_waits, waited_before
+from torchlint.semantic.uses.unavoidable_syncs import (
+    turn_waits,
+    waited_before,
+    waits_for_the_same,
+)
 from torchlint.semantic.values.detachable import detachable
 
 _READ = "`{expr}` reads a GPU value every step for {sink}; log every N steps."
@@ -254,7 +260,11 @@ def _hit(module: Module, read: HostRead, sinks: list[Sink]) -> Hit:
         fix = _throttled(module, sink.call) if inside else _where_logged(module, read)
     fix = shown_if_in_vain(module, read.node, read.tensor, fix or read_at_once(module, read))
     spared = waits_anyway(module, read.node, read.tensor, logs=True) is not None
-    severity = Severity.INFO if spared else None
+    other = waits_for_the_same(module, read.node) if not spared else None
+    if other is not None:
+        words["other"] = module.shown(other)
+        message = (message or rule.message) + ALONE
+    severity = Severity.INFO if spared or other is not None else None
     return Hit(
         read.node,
         words,

@@ -17,7 +17,7 @@ no batches (decoding, a solver), and where the same expression copies what it cu
 silent: code outside of torch needs it; so is the one number that a turn of the loop draws, saves or sends, or keeps in an object
 that other steps ask (a node of a search tree). Where the step computes on the device with the number, the message says so. Where each turn of the loop writes the number into a record or plots it, by itself or in the
 list that it is appended to, no read after the loop will do: an `info`, one for each line that is written. So is a read right
-beside another that the host needs in the same turn, or beside `empty_cache()` (TL701): it waits for next to nothing. Of several reads with no run of a model, backward
+beside another that the host needs in the same turn, beside `empty_cache()` (TL701), or behind a step of a GradScaler: it waits for next to nothing. Of several reads with no run of a model, backward
 pass or step between them, which wait for the same work, the first is a warning, the others are infos.
 
 ## Setup
@@ -166,6 +166,7 @@ from dataclasses import replace
 import libcst as cst
 
 from torchlint.rule import (
+    ALONE,
     LOGGED,
     Fix,
     Hit,
@@ -197,10 +198,10 @@ from torchlint.semantic.data.evaluated_batches import (
     worked_on_beside,
 )
 from torchlint.semantic.data.per_step_use import LOG_EVERY, logged_in, read_before
-from torchlint.semantic.data.taken_in_turn import host_takes_in_turn, taken_in_turn
+from torchlint.semantic.data.taken_in_turn import Taker, host_takes_in_turn, taken_in_turn
 from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_reads, selected_by
 from torchlint.semantic.question import question
-from torchlint.semantic.time.heat import heat_of, loop_in_sight
+from torchlint.semantic.time.heat import Grade, heat_of, loop_in_sight
 from torchlint.semantic.time.loops import endless
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.accumulators import changed_below
@@ -216,6 +217,7 @@ from torchlint.semantic.uses.host_needs import (
     sizes,
 )
 from torchlint.semantic.uses.unavoidable_syncs import waited_before, waits_for_the_same
+from torchlint.semantic.values.inferred import inferred
 
 rule = Rule(
     __name__,
@@ -280,6 +282,18 @@ TAKEN = (
     "`{expr}` reads a GPU value on the host every step because `{taker}` uses it right away; do "
     "that every N steps."
 )
+RECORDED = (
+    "`{expr}` reads a GPU value on the host every step; keep it, detached from its graph, on the "
+    "device and read it once after the loop."
+)
+SHOWN = (
+    "`{expr}` reads a GPU value on the host every step for {sink}; show it every N steps, or once "
+    "after the loop."
+)
+SUMMED = (
+    "`{expr}` reads a GPU value on the host every step; keep the sum on the device, and read that "
+    "only where it is used."
+)
 SELECTED = (
     "`{index}` is read on the host every step to index with it; index_select, gather or scatter "
     "use it on the device."
@@ -291,14 +305,7 @@ _OF_TORCH = ops.dotted("torch")
 def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
     """Yield a hit for a scalar read that runs every step."""
     for read in scalar_reads(module, node):
-        shown = read.how in ("format", "print")
-        if (shown and not heat_of(module, node).step) or read_before(module, read):
-            continue
-        if for_environment(module, read.node) or once_per_episode(module, read.node):
-            continue
-        if decides_to_go_on(module, read.node):
-            continue
-        if read.how in ("slice", "index") and copied_at_once(module, read.node):
+        if _costs_nothing(module, read):
             continue
         fix = later = _put_off(module, read)
         message = _needed(module, read) if fix is None else None
@@ -318,31 +325,59 @@ def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
         if taker is not None and taker.kept:
             cause = Wait(taker.node, taker.node, taker.node)
         fix = fix or _at_once(module, read)
-        spared = _decides(module, node) or message is not None
-        spared = spared or (taker is not None and taker.kept)
-        spared = spared or waits_anyway(module, read.node, read.tensor) is not None
-        if not logged_in(module, read.node):
-            spared = spared or waits_for_the_same(module, read.node) is not None
+        spared = message is not None or _is_spared(module, read, taker)
+        sinks = logged_in(module, read.node)
+        other = waits_for_the_same(module, read.node) if not spared and not sinks else None
         if taker is not None:
             message = TAKEN
         elif fix is None and by_host:
             message, spared = BY_HOST, True
-        change = changed_below(module, read.tensor)
-        words = {
-            "expr": module.shown(read.tensor if read.how == "slice" else read.node),
-            "taker": module.shown(taker.node) if taker is not None else "",
-            "change": module.shown(change) if change is not None else "",
-            "same": _same_of_torch(module, read) or "",
+        named = {
+            "expr": read.tensor if read.how == "slice" else read.node,
+            "taker": taker.node if taker is not None else None,
+            "change": changed_below(module, read.tensor),
+            "other": other,
+            "sink": sinks[0].call.func if sinks else None,
         }
+        words = {word: module.shown(each) for word, each in named.items() if each is not None}
+        words["same"] = _same_of_torch(module, read) or ""
+        if message is None:
+            message = SHOWN if sinks else _instead(module, read, fix, later)
+        if other is not None:
+            spared, message = True, (message or rule.message) + ALONE
         yield Hit(
             read.node,
             words,
             fix=_unless_in_vain(module, read, fix),
-            severity=Severity.INFO if spared or read_as_one(module, read) else None,
-            message=message or (_instead(module, read, fix) if later is None else None),
+            severity=Severity.INFO if spared else None,
+            message=message,
             why_hot=read.inside,
             cause=cause,
         )
+
+
+def _costs_nothing(module: Module, read: HostRead) -> bool:
+    """Say whether a read has been made before, is text that seldom runs, or serves what needs
+    numbers: an environment, an episode's end, a loop that goes on for as long as they say."""
+    shown = read.how in ("format", "print")
+    return (
+        (shown and not heat_of(module, read.node).step)
+        or read_before(module, read)
+        or for_environment(module, read.node)
+        or once_per_episode(module, read.node)
+        or decides_to_go_on(module, read.node)
+        or (read.how in ("slice", "index") and copied_at_once(module, read.node))
+    )
+
+
+def _is_spared(module: Module, read: HostRead, taker: Taker | None) -> bool:
+    """Say whether the step waits whatever becomes of a read, or Python needs it at once."""
+    return (
+        _decides(module, read.node)
+        or (taker is not None and taker.kept)
+        or waits_anyway(module, read.node, read.tensor) is not None
+        or read_as_one(module, read)
+    )
 
 
 def _put_off(module: Module, read: HostRead) -> Fix | None:
@@ -422,25 +457,41 @@ def _asserted(module: Module, node: cst.BaseExpression) -> bool:
     return isinstance(line, cst.Assert) and module.is_within(node, line.test)
 
 
-def _instead(module: Module, read: HostRead, fix: Fix | None) -> str | None:
+def _instead(module: Module, read: HostRead, fix: Fix | None, later: Fix | None) -> str | None:
     """Return what to do instead of a read, other than what its fix says or, without one, than to
     keep the tensor and read it behind the loop."""
-    if one_of_older(module, read.tensor):
+    loop, line = module.loop(read.node), module.small_statement(read.node)
+    added = isinstance(line, cst.AugAssign)
+    if isinstance(line, cst.AugAssign) and loop is not None and _used_in(module, loop, line):
+        return SUMMED
+    if later is None and one_of_older(module, read.tensor):
         return ELEMENT
-    if fix is not None:
-        return None
+    if later is not None or fix is not None:
+        recorded = inferred(module, read.tensor).grad is True
+        if loop is None:
+            return NO_LOOP
+        return RECORDED if recorded and heat_of(module, read.node).grade is Grade.EVAL else None
     key = isinstance(module.parent(read.node), cst.Index)
     if not key and read.how != "index" and computed_with(module, read.node):
         return COMPUTED
     if _same_of_torch(module, read) is not None:
         return MATH
-    if not loop_in_sight(module, read.node):
+    if loop is None or not loop_in_sight(module, read.node):
         return NO_LOOP
-    loop = module.loop(read.node)
-    if loop is not None and endless(module, loop):
+    if endless(module, loop):
         return ENDLESS
-    added = isinstance(module.small_statement(read.node), cst.AugAssign)
     return CHANGED if not added and changed_below(module, read.tensor) is not None else None
+
+
+def _used_in(module: Module, loop: cst.CSTNode, line: cst.AugAssign) -> bool:
+    """Say whether a loop reads the sum to which one of its lines adds."""
+    return any(
+        isinstance(name, cst.Name)
+        and name.deep_equals(line.target)
+        and not module.is_within(name, line)
+        and not isinstance(module.parent(name), cst.AssignTarget)
+        for name in module.within(loop, cst.Name)
+    )
 
 
 def _same_of_torch(module: Module, read: HostRead) -> str | None:

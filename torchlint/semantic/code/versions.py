@@ -24,6 +24,14 @@ _RAISED = "ImportError|ModuleNotFoundError|AttributeError|TypeError"
 """What a missing feature raises."""
 _MISSING = regex(rf"\b({_RAISED})\b")
 _FALLBACK = regex(rf"\b({_RAISED}|Exception)\b")
+_LIGHTNING_1 = regex(
+    r"""^[^\n#]*(?<![\w.])(pytorch[-_.])?lightning(\[[\w,\s]*\])?["']?\s*(=\s*["'])?
+    ([<>=!~]=?\s*v?[\d.*]+\s*,\s*)*
+    ((\^|~?={1,3}|~|<=?)\s*v?[01](?!\d)|<\s*v?2(\.0)*(?!\.?\d))""",
+    re.MULTILINE | re.VERBOSE,
+)
+"""A line of a list of dependencies that allows Lightning 1 alone: ``pytorch-lightning==1.2.3``,
+``lightning<2``, ``pytorch-lightning = "^1.5"``."""
 _NEEDS = "It needs torch {}.{} or newer, and nothing in the project says which torch it has."
 
 
@@ -50,6 +58,16 @@ def too_early(module: Module, since: tuple[int, int], deprecated: tuple[int, int
     not new enough for the old one to be `deprecated`."""
     newest = module.newest_torch
     return module.target_torch < since or (newest is not None and newest < deprecated)
+
+
+@question(
+    yes="the project asks for a Lightning before version 2",
+    no="the project may have Lightning 2",
+    ground=True,
+)
+def before_lightning_2(module: Module) -> bool:
+    """Say whether a list of dependencies of the project keeps Lightning below version 2."""
+    return any(_LIGHTNING_1.search(text) for text in module.outside.dependencies())
 
 
 @question(

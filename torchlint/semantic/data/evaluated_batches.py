@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from torchlint.semantic.code.tree import method_called
 from torchlint.semantic.data.per_step_use import (
     Sink,
     logged_in,
@@ -18,12 +19,15 @@ from torchlint.semantic.device.host_reads import host_copy, scalar_reads
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import Grade, heat_of
+from torchlint.semantic.time.loops import has_model_call
 from torchlint.semantic.time.step_overhead import anomalies_sought
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.host_needs import needed_at_once, needed_by
 from torchlint.semantic.uses.unavoidable_syncs import (
+    comes_to,
     goes_on_elsewhere,
     nearest,
+    scales,
     stays_beside,
     turn_places,
     wait_that_stays,
@@ -72,6 +76,53 @@ def shown_beside(
     if not training or grade is not Grade.TRAIN:
         return None
     return nearest(module, node, (e for e in turn_places(module, node) if _logs(module, e)))
+
+
+@question(
+    yes="each turn ends in a wait for the device, `{answer}`",
+    no="no turn is known to end in a wait for the device",
+)
+def ends_in_wait(
+    module: Module, node: cst.CSTNode, *, put_off: bool = False
+) -> cst.BaseExpression | None:
+    """Return what the host waits for in each step, or batch, that `node` belongs to, with no run of
+    a model and no backward pass between it and the next one: the device is idle then, and does
+    nothing with which a copy could overlap. These are a step of a GradScaler, a copy that the host
+    needs at once, and where nothing is trained also what is printed and what other code than
+    torch's takes; with `put_off` also reads that could be made after the loop."""
+    turn = module.loop(node) or module.function(node)
+    if turn is None:
+        return None
+    trains = heat_of(module, node).train
+    calls = [call for call in module.within(turn, cst.Call) if isinstance(call, cst.Call)]
+    works = [
+        call for call in calls if method_called(call) == "backward" or has_model_call(module, call)
+    ]
+    last = works[-1] if works else None
+    return next(
+        (
+            call
+            for call in calls
+            if (last is None or module.before(last, call) or module.is_within(last, call))
+            and comes_to(module, call, node)
+            and _stays(module, call, trains, put_off)
+        ),
+        None,
+    )
+
+
+def _stays(module: Module, call: cst.Call, trains: bool, put_off: bool) -> bool:
+    if scales(module, call):
+        return True
+    if host_copy(module, call) is not None and (put_off or needed_at_once(module, call)):
+        return True
+    if trains and not put_off:
+        return False
+    if put_off and any(read.how not in ("format", "print") for read in scalar_reads(module, call)):
+        return True
+    return _shown(module, call) or (
+        host_copy(module, call) is not None and _taken_by_host(module, call)
+    )
 
 
 @question(

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.semantic.code.flow import call_sites, callees_of, reads_of
+from torchlint.semantic.code.reaching import readers_of
 from torchlint.semantic.code.scopes import local_class, name_outside
 from torchlint.semantic.code.tree import is_name, targets_of
 from torchlint.semantic.elsewhere import Definition
@@ -44,9 +45,29 @@ def consumers_of(module: Module, loader: cst.Call) -> list[Consumer]:
 
 @question(yes="only its first batch is taken", no="more than its first batch may be taken")
 def gives_one_batch(module: Module, loader: cst.Call) -> bool:
-    """Say whether each loop over a loader ends after its first batch: ``plot(batch); break``."""
+    """Say whether each loop over a loader ends after its first batch, ``plot(batch); break``, or
+    all that reads it is ``next(iter(loader))``."""
     loops = [loop for _, loop in consumers_of(module, loader)]
-    return bool(loops) and all(isinstance(loop, cst.For) and _ends_at_once(loop) for loop in loops)
+    ends = (isinstance(loop, cst.For) and _ends_at_once(loop) for loop in loops)
+    return (bool(loops) and all(ends)) or _begun_alone(module, loader)
+
+
+def _begun_alone(module: Module, loader: cst.Call) -> bool:
+    """Say whether a loader has a name that is only read in ``next(iter(loader))``."""
+    match module.small_statement(loader):
+        case (
+            cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))], value=value) as home
+        ) if value is loader:
+            reads = readers_of(module, home, name)
+            begun = (module.parent(module.parent(read) or read) for read in reads)
+            return bool(reads) and all(
+                isinstance(call, cst.Call)
+                and module.name(call.func) == "builtins.iter"
+                and isinstance(given := module.parent(call), cst.Arg)
+                and module.called(module.parent(given)) == "builtins.next"
+                for call in begun
+            )
+    return False
 
 
 def _ends_at_once(loop: cst.For) -> bool:

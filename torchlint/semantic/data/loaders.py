@@ -405,6 +405,21 @@ def nobody_pins(module: Module) -> bool:
     return has_loaders(module) and not said_somewhere(module, _speaks_of_pinning)
 
 
+@question(
+    yes="no loader of the project has workers",
+    no="a loader that has workers may be what feeds this",
+    ground=True,
+    remember=False,
+)
+def nobody_works(module: Module) -> bool:
+    """Say whether the project has loaders, and no file of it speaks of workers."""
+    return has_loaders(module) and not said_somewhere(module, _speaks_of_workers)
+
+
+def _speaks_of_workers(text: str) -> bool:
+    return "workers" in text
+
+
 def _brings_batches(text: str) -> bool:
     return _BRINGS.search(text) is not None and "device_placement=False" not in text
 

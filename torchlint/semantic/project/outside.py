@@ -206,6 +206,10 @@ class Outside:
         """Say whether this file lies in a package of a project that holds no program."""
         return self.project is not None and self.project.of_library(self.path)
 
+    def dependencies(self) -> Iterator[str]:
+        """Yield the texts that may list what this file depends on."""
+        return self.project.dependencies(self.path) if self.project is not None else iter(())
+
     def is_ours(self, dotted: str) -> bool:
         """Say whether a module that an import statement of this file names lies in the project."""
         found = self.project.imported(self.path, dotted) if self.project is not None else dotted

@@ -513,6 +513,14 @@ class Project:
     def _beside(self, folder: str, name: str) -> str:
         return self.text(os.path.join(folder, name)) or ""
 
+    def dependencies(self, path: str) -> Iterator[str]:
+        """Yield the texts that may list what a file depends on: those of the usual names in its
+        folder and in each one above it, up to the root."""
+        folder, root = os.path.dirname(path), self.search.root
+        while f"{folder}{os.sep}".startswith(f"{root}{os.sep}"):
+            yield from (self._beside(folder, name) for name in _DEPENDENCIES)
+            folder = os.path.dirname(folder)
+
     def _shown(self, folder: str) -> set[str] | None:
         """Return the files to which the import statements of a folder's README and examples lead,
         with what packages, and files that define nothing, import on the way, what it names by dots
@@ -1237,6 +1245,12 @@ _INSTALLS = {
     "setup.py": r"\bsetup\(",
 }
 """What says how to install a project, by the file that says it."""
+_DEPENDENCIES = (
+    *_INSTALLS,
+    *"""Pipfile environment.yml environment.yaml env.yml env.yaml conda.yml conda.yaml
+requirements.txt requirement.txt requirements.in requirements/requirements.txt requirements/base.txt
+requirements/main.txt requirements/train.txt requirements/default.txt""".split(),
+)
 _READMES = ("README.md", "README.rst", "README.txt", "README", "readme.md")
 _EXAMPLES = regex(r"[\\/](examples?|demos?|tutorials?|notebooks?)[\\/]")
 _PAGES = """mkdocs.yml docs/conf.py docs/source/conf.py doc/conf.py doc/source/conf.py docs/index.md

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.base.remembered import remembered
 from torchlint.semantic.code.flow import Flow, flow
 from torchlint.semantic.code.scopes import Scopes, name_outside, scopes
@@ -14,6 +15,9 @@ from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import Caller, callers_outside
 from torchlint.semantic.torch import names as torch_names
+
+_METRIC = regex(r"torchmetrics\.(\w+\.)*\w*Metric$")
+"""The classes whose ``update`` runs without gradients (torchmetrics 1.8, metric.py)."""
 
 
 class Autograd:
@@ -78,6 +82,9 @@ class Autograd:
             and function.name.value != "training_step"
         )
         if step and self._scopes.is_lightning(self._scopes.tree.class_of(function)):
+            return {True}
+        cls = self._scopes.tree.class_of(function) if function.name.value == "update" else None
+        if cls is not None and any(_METRIC.match(n) for n in self._scopes.base_names(cls)):
             return {True}
         verdicts: set[bool | None] = set()
         sites = [*self._flow.sites(function), *self._named_alike(function)]

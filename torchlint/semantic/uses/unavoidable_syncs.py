@@ -3,6 +3,7 @@ one off saves next to nothing."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TypeVar
 
@@ -19,6 +20,7 @@ from torchlint.semantic.module import Module
 from torchlint.semantic.project.asked import argument_reads
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import Grade, heat_of
+from torchlint.semantic.time.iterations import is_structural, iteration_count
 from torchlint.semantic.time.loops import LoopKind, has_model_call, loop_kind
 from torchlint.semantic.time.runs import runs_model
 from torchlint.semantic.torch import ops
@@ -34,6 +36,8 @@ _COPIES = frozenset(("cpu", "numpy", "tolist"))
 _READS = _COPIES | {"item"}
 _NUMBERS = frozenset(("builtins.float", "builtins.int", "builtins.bool"))
 _STARTS_WORK = frozenset(("backward", "step"))
+_TURNS, _OPERATIONS = 8, 3
+"""From how many turns, and operations in each, a loop keeps the host busy launching kernels."""
 _Place = TypeVar("_Place", bound=cst.CSTNode)
 _KINDS = (cst.Name, cst.Attribute, cst.Subscript, cst.Comparison, cst.Call)
 
@@ -137,32 +141,54 @@ def _asked_first(test: cst.BaseExpression) -> cst.BaseExpression:
 )
 def evaluates_and_waits(module: Module, node: cst.CSTNode) -> tuple[cst.BaseExpression, ...]:
     """Return the waits in which each batch of an evaluation ends: then nothing is ever copied while
-    the batch before it is computed."""
+    the batch before it is computed. Where the loop has none itself, a function that it calls may
+    have."""
     if heat_of(module, node).grade is not Grade.EVAL:
         return ()
-    return turn_waits(module, node, put_off=True)
+    calls = (place for place in turn_places(module, node) if isinstance(place, cst.Call))
+    return turn_waits(module, node, put_off=True) or tuple(
+        itertools.islice((call for call in calls if _stays_inside(module, call, None)), 1)
+    )
 
 
 @question(
-    yes="`{answer}` runs a model again and again behind it",
-    no="no loop behind it runs a model again and again",
+    yes="`{answer}` launches one kernel after the other behind it",
+    no="no loop behind it launches one kernel after the other",
 )
 def before_many_runs(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
-    """Return the loop of the same function that runs a model in each turn, as decoding does, where
-    a place comes before it, once, and nothing is trained there."""
+    """Return the loop behind a place that comes before it, once: one that runs a model in each
+    turn, where nothing is trained, as decoding does, or one that computes with tensors of the
+    device step by step. The host is never ahead of the device there."""
     function = module.function(node)
-    if function is None or module.loops(node) or heat_of(module, node).grade is not Grade.EVAL:
+    heat = heat_of(module, node)
+    if function is None or module.loops(node) or not heat.hot:
         return None
     return next(
         (
             loop
             for loop in module.within(function.body, cst.For, cst.While)
-            if module.before(node, loop)
+            if isinstance(loop, (cst.For, cst.While))
+            and module.before(node, loop)
             and loop_kind(module, loop) is LoopKind.OTHER
-            and runs_model(module, loop)
+            and (
+                runs_model(module, loop)
+                if heat.grade is Grade.EVAL
+                else _launches_often(module, loop)
+            )
         ),
         None,
     )
+
+
+def _launches_often(module: Module, loop: cst.For | cst.While) -> bool:
+    """Say whether a loop of more than a few turns, which are no parts of a network, computes
+    several tensors of the device in each."""
+    turns = iteration_count(module, loop)
+    if (turns is not None and turns < _TURNS) or is_structural(module, loop):
+        return False
+    made = module.within(loop.body, cst.Call, cst.BinaryOperation)
+    found = (e for e in made if isinstance(e, cst.BaseExpression) and on_device(module, e) is True)
+    return sum(1 for _ in itertools.islice(found, _OPERATIONS)) == _OPERATIONS
 
 
 @question(
@@ -273,8 +299,8 @@ def waits_for_the_same(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
         for place in _readers(module, turn)
         if not module.is_within(node, place)
         and not module.is_within(place, node)
-        and _comes_to(module, place, node)
-        and (module.before(place, node) or not _comes_to(module, node, place))
+        and comes_to(module, place, node)
+        and (module.before(place, node) or not comes_to(module, node, place))
     )
     return nearest(module, node, places, turn)
 
@@ -298,7 +324,7 @@ def wait_beside(
                 and not module.is_within(place, own)
                 and not module.is_within(node, place)
                 and not (isinstance(own, cst.Return) and module.before(own, place))
-                and _comes_to(module, place, node)
+                and comes_to(module, place, node)
             ):
                 yield place
 
@@ -308,16 +334,17 @@ def wait_beside(
     return inside[0] if near is None and len(inside) > 1 else near
 
 
-def _stays_inside(module: Module, call: cst.Call, left: Collection[cst.CSTNode]) -> bool:
+def _stays_inside(module: Module, call: cst.Call, left: Collection[cst.CSTNode] | None) -> bool:
     """Say whether the only function that a call may reach waits: at one of the places `left`, or
-    in another file, where it is given tensors of the device and brings something to the host. One
-    that runs a network waits behind it only where it returns what it reads."""
+    in another file, where it is given tensors of the device and brings something to the host, as
+    one of this file may where no places are `left`. One that runs a network waits behind it only
+    where it returns what it reads."""
     behind = functions(module, call) or _called_object(module, call)
     if len(behind) != 1:
         return False
     where, function = behind[0]
     works = _starts_work(module, call)
-    if where is module:
+    if where is module and left is not None:
         reads = [each for each in left if module.function(each) is function]
     elif not any(on_device(module, arg.value) for arg in call.args):
         return False
@@ -382,16 +409,25 @@ def _readers(module: Module, turn: cst.CSTNode) -> list[cst.Call | cst.If]:
     ]
 
 
+def scales(module: Module, place: cst.BaseExpression) -> bool:
+    """Say whether a call is a step of a GradScaler, which reads from the device whether a gradient
+    is infinite."""
+    match place:
+        case cst.Call(func=cst.Attribute(value=scaler, attr=cst.Name("step"))):
+            return inferred(module, scaler).kind == "scaler"
+    return False
+
+
 def _reads(module: Module, place: cst.Call | cst.If) -> bool:
     """Say whether a call reads a number of the device, or an ``if`` does whichever way it goes."""
     if isinstance(place, cst.Call):
-        return _reads_number(module, place)
+        return _reads_number(module, place) or scales(module, place)
     other = place.orelse
     arms = (place.body, other.body if isinstance(other, cst.Else) else other)
     return all(
         arm is not None
         and any(
-            _comes_to(module, each, arm) and _reads_number(module, each)
+            comes_to(module, each, arm) and _reads_number(module, each)
             for each in module.within(arm, cst.Call)
             if isinstance(each, cst.Call)
         )
@@ -399,7 +435,7 @@ def _reads(module: Module, place: cst.Call | cst.If) -> bool:
     )
 
 
-def _comes_to(module: Module, place: cst.CSTNode, node: cst.CSTNode) -> bool:
+def comes_to(module: Module, place: cst.CSTNode, node: cst.CSTNode) -> bool:
     """Say whether each run of code that comes to `node` comes to a place of the same turn too."""
     child = place
     for above in module.ancestors(place):
@@ -523,22 +559,24 @@ def _gives_work(module: Module, call: cst.Call) -> bool:
     yes="`{answer}` waits for the device as well, whatever becomes of this",
     no="nothing else in the function is known to wait for the device whatever becomes of this",
 )
-def wait_that_stays(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
+def wait_that_stays(
+    module: Module, node: cst.CSTNode, *, beside: bool = False
+) -> cst.CSTNode | None:
     """Return another place of the same function that waits for the device at least as often, as
     only values there say how many elements it takes, or as it copies what only the host has:
     itself, or in a function of the file that it calls. To mend `node` alone then does not let the
-    host run ahead."""
-    return next(
-        (
-            other
-            for other in _as_often_as(module, node)
-            if gathers(module, other)
-            or (isinstance(other, cst.Subscript) and scatters(module, other))
-            or copies_up(module, other)
-            or _waits_inside(module, other)
-        ),
-        None,
+    host run ahead. With `beside` it is one of the former, with no run of a model, backward pass or
+    step between the two."""
+    places = (
+        other
+        for other in _as_often_as(module, node)
+        if gathers(module, other)
+        or (isinstance(other, cst.Subscript) and scatters(module, other))
+        or (not beside and (copies_up(module, other) or _waits_inside(module, other)))
     )
+    if beside:
+        return nearest(module, node, places, module.loop(node) or module.function(node))
+    return next(places, None)
 
 
 @question(

@@ -265,7 +265,7 @@ class Functions:
             host = self.device_of(to) == CPU
             return Value("?", item=Value("?", device=CPU)) if host else UNKNOWN
         area = name.partition(".")[2].partition(".")[0]
-        if name in ops.NO_TENSOR or area in _NO_TENSORS:
+        if name in ops.NO_TENSOR or area in _NO_TENSORS or (area == "nn" and last[:1] == "_"):
             return UNKNOWN
         self.meet(last, sharing.operands(last, node))
         lists = ("list", "tuple")

@@ -1,0 +1,686 @@
+"""A wait is a warning where mending it frees the step: beside another that stays, or where nothing
+overlaps, it is a hint that says so, or nothing at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import libcst as cst
+import pytest
+
+from tests.checking import check
+from tests.semantic.test_project import analysed
+from torchlint.base.finding import Finding, Severity
+from torchlint.semantic.time.autograd import no_grad
+
+INFO, WARNING = Severity.INFO, Severity.WARNING
+
+
+def found(source: str, code: str, part: str) -> list[Finding]:
+    report = check(source, codes=frozenset({code}), name="train.py")
+    return [each for each in report.findings if part in each.message]
+
+
+COPIED = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+device = torch.device("cuda")
+model = nn.Linear(8, 2).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scaler = torch.amp.GradScaler("cuda"{enabled})
+{free}
+
+
+def run(dataset, names):
+    loader = DataLoader(dataset, batch_size=4, num_workers=2, pin_memory=True)
+    total = 0.0
+    for x, y in loader:
+        x = x.to(device)
+{body}
+    return total
+
+
+run(torch.load("data"), torch.load("names"))
+"""
+TRAINED = """\
+        loss = model(x).square().mean()
+        {loss}.backward()
+        {step}
+        {more}
+"""
+EVALUATED = """\
+        with torch.no_grad():
+            out = model(x)
+        {more}
+"""
+SCALED = TRAINED.format(loss="scaler.scale(loss)", step="scaler.step(optimizer)", more="{more}")
+PLAIN = TRAINED.format(loss="loss", step="optimizer.step()", more="{more}")
+
+
+@pytest.mark.parametrize(
+    ("body", "more", "level", "wait"),
+    [
+        (SCALED, "scaler.update()", INFO, "`scaler.step(optimizer)`"),
+        (PLAIN, "open('log', 'w').write(str(loss.cpu()))", INFO, "`loss.cpu()`"),
+        (PLAIN, "total += loss.item()", WARNING, ""),
+        (PLAIN, "optimizer.zero_grad()", WARNING, ""),
+        (EVALUATED, "total += out.sum().item()", INFO, "`out.sum().item()`"),
+        (EVALUATED, "names.append(out.cpu().numpy())", INFO, "`out.cpu()`"),
+        (EVALUATED, "total += out.sum()", INFO, ""),
+        (EVALUATED, "print(out.sum().item())", None, ""),
+        (EVALUATED, "print('mean', out.mean())", None, ""),
+        (EVALUATED, "names.write(str(out.argmax(1).cpu()))", None, ""),
+    ],
+)
+def test_a_copy_beside_which_nothing_runs(
+    body: str, more: str, level: Severity | None, wait: str
+) -> None:
+    source = COPIED.format(enabled="", free="", body=body.format(more=more).rstrip())
+    findings = found(source, "TL103", "blocking")
+    assert [each.severity for each in findings] == ([level] if level is not None else [])
+    for each in findings:
+        assert (f"waits for the GPU in {wait} as well" in each.message) is bool(wait)
+
+
+def test_what_a_model_runs_behind_is_no_end_of_a_step() -> None:
+    body = SCALED.format(more="loss = model(x).square().mean()").rstrip()
+    (finding,) = found(COPIED.format(enabled="", free="", body=body), "TL103", "blocking")
+    assert finding.severity is WARNING
+
+
+LOGGED = """\
+import torch
+from torch import nn
+
+model = nn.Linear(8, 2).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scaler = torch.amp.GradScaler("cuda")
+
+
+def train(batches, writer, bar):
+    total = 0.0
+    for step, x in enumerate(batches):
+        loss = model(x.cuda()).square().mean()
+        {before}
+        {backward}
+        {after}
+        writer.add_scalar("loss", loss.item(), step)
+    return total
+
+
+train(torch.load("batches"), torch.load("writer"), torch.load("bar"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "backward", "after", "level"),
+    [
+        ("pass", "loss.backward()", "optimizer.step()", WARNING),
+        ("pass", "loss.backward()", "total += loss.item()", INFO),
+        ("pass", "scaler.scale(loss).backward()", "scaler.step(optimizer)", INFO),
+        ("total += loss.item()", "loss.backward()", "optimizer.step()", WARNING),
+        ("pass", "loss.backward()", "if step % 50 == 0: total += loss.item()", WARNING),
+    ],
+)
+def test_a_log_behind_another_wait(before: str, backward: str, after: str, level: Severity) -> None:
+    source = LOGGED.format(before=before, backward=backward, after=after)
+    (finding,) = found(source, "TL105", "writer.add_scalar")
+    assert finding.severity is level
+    alone = "waits for the same work: little is gained by mending one" in finding.message
+    assert alone is (level is INFO)
+
+
+SHOWN = """\
+import torch
+from torch import nn
+from tqdm import tqdm
+
+model = nn.Linear(8, 2).cuda()
+
+
+@torch.no_grad()
+def validate(batches):
+    total, seen = 0.0, 0
+    bar = tqdm(batches)
+    for x in bar:
+        loss = model(x.cuda()).square().mean()
+        seen += 1
+        {line}
+    return total
+
+
+print(validate(torch.load("batches")))
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "remedy"),
+    [
+        ("bar.set_postfix(loss=loss.item())", "for bar.set_postfix; show it every N steps"),
+        ("bar.set_description(f'{loss.item():.3f}')", "show it every N steps"),
+        ("total += loss.item()", "read it once after the loop"),
+        (
+            "total += loss.item()\n        if seen % 100 == 0:\n            print(total / seen)",
+            "keep the sum on the device, and read that only where it is used",
+        ),
+    ],
+)
+def test_the_remedy_of_a_read_fits_what_takes_the_number(line: str, remedy: str) -> None:
+    (finding,) = found(SHOWN.format(line=line), "TL101", "loss.item()")
+    assert remedy in finding.message
+
+
+NOISED = """\
+import torch
+from torch import nn
+
+model = nn.Linear(8, 2).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+table = torch.linspace(0, 1, 100)
+
+
+def noised(x, t, device):
+    noise = torch.randn(x.shape)
+    {mixed}
+    return mixed.to(device), noise.to(device)
+
+
+def train(batches):
+    for x in batches:
+        mixed, noise = noised(x, torch.tensor([3]), "cuda")
+        (model(mixed) - noise[:, :2]).square().mean().backward()
+        optimizer.step()
+
+
+train([torch.ones(2, 8)])
+"""
+
+
+@pytest.mark.parametrize(
+    ("mixed", "together"),
+    [
+        ("mixed = x + table[t] * noise", True),
+        ("weight = table[t].reshape(1, 1)\n    mixed = x + noise * weight", True),
+        ("mixed = x - noise", True),
+        ("mixed = x\n    noise = noise * 0.5", False),
+        ("mixed = x\n    noise = torch.ones(x.shape) * noise", False),
+    ],
+)
+def test_what_the_host_computes_with_a_tensor_first_moves_with_it(
+    mixed: str, together: bool
+) -> None:
+    findings = found(NOISED.format(mixed=mixed), "TL102", "torch.randn")
+    told = ["the host computes with it" in each.message for each in findings]
+    assert told == [together]
+    assert all((each.severity is INFO) is together for each in findings)
+
+
+DECODED = """\
+import torch
+from torch import nn
+
+
+class Cell(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(8, 8)
+        self.outer = nn.Linear(8, 8)
+
+    def forward(self, x, steps):
+        state = torch.zeros(x.shape[1], 8).to(x.device)
+        {loop}
+        return state
+
+
+model = Cell().cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x in [torch.ones(5, 2, 8)]:
+    model(x.cuda(), 5).sum().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("loop", "level"),
+    [
+        ("for t in range(steps): state = torch.tanh(self.inner(x[t]) + self.outer(state))", INFO),
+        (
+            "t = 0\n        while t < steps:\n"
+            "            state = torch.tanh(self.inner(x[t]) + self.outer(state))\n"
+            "            t += 1",
+            INFO,
+        ),
+        ("for t in range(steps): state = state + x[t].sigmoid() * x[t].tanh()", INFO),
+        ("for t in range(3): state = torch.tanh(self.inner(x[t]) + self.outer(state))", WARNING),
+        ("state = torch.tanh(self.inner(x[0]) + self.outer(state))", WARNING),
+        ("for t in range(steps): state = state + x[t]", WARNING),
+    ],
+)
+def test_a_tensor_made_before_a_loop_of_small_kernels(loop: str, level: Severity) -> None:
+    (finding,) = found(DECODED.format(loop=loop), "TL102", "torch.zeros")
+    assert finding.severity is level
+    assert ("launches kernels one by one" in finding.message) is (level is INFO)
+
+
+PADDED = """\
+import torch
+from torch import nn
+
+
+class Padded(nn.Module):
+    def forward(self, x):
+        pad = torch.zeros(x.size(0), 8).to(x.device{given})
+        return torch.cat([x, pad], dim=1)
+
+
+padded = Padded()
+for x in torch.load("batches"):
+    padded(x.cuda()).sum()
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "level"),
+    [
+        (", non_blocking=True", INFO),
+        (", torch.float32, non_blocking=True", INFO),
+        ("", WARNING),
+    ],
+)
+def test_an_upload_that_nothing_waits_for(given: str, level: Severity) -> None:
+    (finding,) = found(PADDED.format(given=given), "TL102", "torch.zeros")
+    assert finding.severity is level
+    assert ("nothing waits for a small copy" in finding.message) is (level is INFO)
+
+
+MASKED = """\
+import torch
+from torch import nn
+
+model = nn.Linear(8, 2).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def penalty(out, target):
+    mask = target > 0
+    {check}
+    {select}
+
+
+def train(batches):
+    for x, y in batches:
+        loss = penalty(model(x.cuda()), y.cuda())
+        loss.backward()
+        optimizer.step()
+
+
+train([(torch.ones(2, 8), torch.ones(2, 2))])
+"""
+ASKED = "if mask.sum() == 0: return out.sum() * 0"
+
+
+@pytest.mark.parametrize(
+    ("check_", "select", "level"),
+    [
+        (ASKED, "return (out[mask] - target[mask]).square().mean()", INFO),
+        (ASKED, "return torch.masked_select(out, mask).mean()", INFO),
+        ("if not mask.any(): return out.sum() * 0", "return out[mask].mean()", INFO),
+        (ASKED, "return (out * mask).sum() / mask.sum()", WARNING),
+        (ASKED, "return torch.where(mask, out, 0 * out).mean()", WARNING),
+    ],
+)
+def test_a_test_of_a_mask_that_selects_on_the_next_line(
+    check_: str, select: str, level: Severity
+) -> None:
+    (finding,) = found(MASKED.format(check=check_, select=select), "TL602", "")
+    assert finding.severity is level
+
+
+SAMPLED = """\
+import torch
+from torch import nn
+
+model = nn.Linear(1, 2).cuda()
+
+
+def denoise(x, t, table):
+    {inside}
+
+
+@torch.no_grad()
+def sample(steps, table):
+    x = torch.zeros(1, 2).cuda()
+    for i in range(steps):
+        t = torch.full((1, 1), i, dtype=torch.float32)
+        t = t.to("cuda")
+        x = denoise(x + model(t), t, table)
+    return x
+
+
+print(sample(1000, torch.linspace(0, 1, 1000)).cpu())
+"""
+
+
+@pytest.mark.parametrize(
+    ("inside", "level"),
+    [
+        ("return x.cpu().cuda() + 1", INFO),
+        ("return x * float(x.sum().item())", INFO),
+        ("if table is None: print(x.sum().item())\n    return x + t", WARNING),
+        ("return x + t", WARNING),
+    ],
+)
+def test_a_number_copied_beside_a_function_that_reads_the_device(
+    inside: str, level: Severity
+) -> None:
+    (finding,) = found(SAMPLED.format(inside=inside), "TL102", "torch.full")
+    assert finding.severity is level
+    assert ("`denoise(x + model(t), t, table)` waits" in finding.message) is (level is INFO)
+
+
+RECORDED = """\
+import torch
+from torch import nn
+
+model = nn.Linear(8, 2).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def validate(batches):
+    model.eval()
+    total = 0.0
+    {guard}
+        for x in batches:
+            total += model(x.cuda()).square().mean().item()
+    return total
+
+
+print(validate(torch.load("batches")))
+"""
+
+
+@pytest.mark.parametrize(
+    ("guard", "detached"), [("if True:", True), ("with torch.no_grad():", False)]
+)
+def test_what_an_evaluation_keeps_leaves_its_graph(guard: str, detached: bool) -> None:
+    (finding,) = found(RECORDED.format(guard=guard), "TL101", "square().mean().item()")
+    assert ("detached from its graph" in finding.message) is detached
+
+
+SHOWN_OFTEN = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+model = nn.Linear(8, 2).cuda()
+loader = DataLoader(torch.load("data"), batch_size=1)
+
+
+def show(picture, batches):
+    with torch.no_grad():
+        {line}
+
+
+for x in loader:
+    show(x, loader)
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "count"),
+    [
+        ("for k in range(5): print(model(picture.to('cuda') + k).shape)", 0),
+        ("for k in range(5): print(model(picture.unsqueeze(0).to('cuda') + k).shape)", 0),
+        ("for k in range(5): print(model(picture[0].to('cuda') + k).shape)", 0),
+        ("for b in batches: print(model(b.to('cuda')).shape)", 1),
+        (
+            "for b in batches:\n            for k in range(5): print(model(b.to('cuda')).shape)",
+            1,
+        ),
+    ],
+)
+def test_what_each_turn_copies_alike_is_no_batch(line: str, count: int) -> None:
+    source = SHOWN_OFTEN.format(line=line).replace("batch_size=1)", "batch_size=1, num_workers=2)")
+    assert len(found(source, "TL103", "")) == count
+
+
+LOADED = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+model = nn.Linear(8, 2).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+class Rows(Dataset):
+    def __init__(self, rows):
+        self.rows = rows
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, index):
+        {fetch}
+
+
+for x in DataLoader(Rows(torch.load("rows")), batch_size=16):
+    model(x.to("cuda")).mean().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("fetch", "count"),
+    [
+        ("return self.rows[index]", 0),
+        ("return torch.tensor(self.rows[index : index + 7])", 0),
+        ("return torch.load(self.rows[index])", 1),
+        ("return read_image(self.rows[index])", 1),
+    ],
+)
+def test_workers_are_no_advice_for_rows_of_memory(fetch: str, count: int) -> None:
+    source = LOADED.format(fetch=fetch)
+    source = source.replace(
+        "import torch\n", "import torch\nfrom torchvision.io import read_image\n", 1
+    )
+    assert len(found(source, "TL103", "workers")) == count
+
+
+WRAPPED = """\
+import torch
+from torch import nn
+
+
+def wrapped(model, distributed):
+    if distributed:
+        {first}
+    else:
+        model = nn.DataParallel(model)
+    return model
+
+
+model = wrapped(nn.Linear(8, 2).cuda(), torch.distributed.is_initialized())
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x in torch.load("batches"):
+    model(x.cuda()).mean().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "level"),
+    [
+        ("model = nn.parallel.DistributedDataParallel(model)", INFO),
+        ("model = torch.nn.parallel.DistributedDataParallel(model, device_ids=[0])", INFO),
+        ("torch.distributed.barrier()", WARNING),
+    ],
+)
+def test_data_parallel_beside_the_branch_of_its_successor(first: str, level: Severity) -> None:
+    (finding,) = found(WRAPPED.format(first=first), "TL301", "nn.DataParallel")
+    assert finding.severity is level
+    assert ("take the branch" in finding.message) is (level is INFO)
+
+
+TRIED = """\
+import torch
+from torch import nn
+
+net = nn.Sequential(nn.Linear(8, 4), nn.ReLU()){moved}
+if __name__ == "__main__":
+    x = {made}
+    out = net(x)
+    print(out.shape, out.mean().item())
+"""
+
+
+@pytest.mark.parametrize(
+    ("moved", "made", "level"),
+    [
+        ("", "torch.randn(2, 8)", INFO),
+        ("", "torch.ones(2, 8, device='cpu')", INFO),
+        (".cuda()", "torch.randn(2, 8).cuda()", WARNING),
+    ],
+)
+def test_a_graph_that_the_host_records(moved: str, made: str, level: Severity) -> None:
+    for finding in found(TRIED.format(moved=moved, made=made), "TL501", ""):
+        assert finding.severity is level
+
+
+TAKEN = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+from torchvision.datasets import CIFAR10
+from torchvision.transforms import ToTensor
+
+model = nn.Linear(8, 2).cuda()
+loader = DataLoader(CIFAR10("data", transform=ToTensor()), shuffle=True)
+{use}
+"""
+
+
+@pytest.mark.parametrize(
+    ("use", "count"),
+    [
+        ("while len(model.weight) < 9: x, y = next(iter(loader))", 0),
+        ("x, y = next(iter(loader))\nprint(model(x.cuda()))", 0),
+        ("rows = [next(iter(loader))[0] for _ in range(5)]", 0),
+        ("x, y = next(iter(loader))\nfor x, y in loader: print(model(x.cuda()))", 1),
+        ("batches = iter(loader)\nwhile True: print(model(next(batches)[0].cuda()))", 1),
+    ],
+)
+def test_workers_are_no_advice_for_one_batch(use: str, count: int) -> None:
+    assert len(found(TAKEN.format(use=use), "TL201", "")) == count
+
+
+METRIC = """\
+import torch
+from {package} import Metric
+
+
+class Score(Metric):
+    def {method}(self, x):
+        self.total += self.of(x)
+
+    def of(self, x):
+        return self.net(x.cuda()).square().mean()
+"""
+
+
+@pytest.mark.parametrize(
+    ("package", "method", "off"),
+    [
+        ("torchmetrics", "update", True),
+        ("torchmetrics.metric", "update", True),
+        ("torchmetrics", "add", False),
+        ("scores", "update", False),
+    ],
+)
+def test_a_metric_of_torchmetrics_is_updated_without_gradients(
+    tmp_path: Path, package: str, method: str, off: bool
+) -> None:
+    files = {"score.py": METRIC.format(package=package, method=method)}
+    module = analysed(tmp_path, files, "score.py")
+    calls = [e for e in module.nodes(cst.Call) if module.shown(e).endswith(".mean()")]
+    assert [bool(no_grad(module, each)) for each in calls] == [off]
+
+
+HANDED = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+model = nn.Linear(8, 2).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def loaders(parts):
+    return {{key: DataLoader(part, batch_size=4{settings}) for key, part in parts.items()}}
+
+
+def train(loader):
+    for x in loader:
+        model(x.to("cuda")).mean().backward()
+        optimizer.step()
+
+
+def validate(loader):
+    with torch.no_grad():
+        for y in loader:
+            print(model(y.to("cuda")).shape)
+"""
+
+
+@pytest.mark.parametrize(
+    ("settings", "trains", "evaluates"),
+    [
+        ("", "give the DataLoader workers", None),
+        (", shuffle=True", "give the DataLoader workers", None),
+        (", num_workers=4", "pass non_blocking=True (and", "pass non_blocking=True (and"),
+        (", pin_memory=True", "pass non_blocking=True (and", "pass non_blocking=True (and"),
+    ],
+)
+def test_copies_of_a_project_whose_loaders_have_no_workers(
+    settings: str, trains: str, evaluates: str | None
+) -> None:
+    findings = found(HANDED.format(settings=settings), "TL103", "")
+    told = {each.start.row: each.message for each in findings}
+    assert trains in told[15]
+    assert (evaluates in told[22]) if evaluates is not None else 22 not in told
+
+
+LABELLED = """\
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+model = nn.Linear(8, 2).cuda()
+
+
+@torch.no_grad()
+def label(x, kept):
+    out = model(x.cuda())
+    {line}
+
+
+for x in torch.load("batches"):
+    label(x, [])
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "count"),
+    [
+        ("return np.argmax(np.random.permutation(F.softmax(out.cpu(), 1).numpy()), 1)", 0),
+        ("p = F.softmax(out.cpu(), 1).numpy()\n    return np.convolve(p[0], p[1])", 0),
+        ("kept.append(F.softmax(out.cpu(), 1))", 1),
+        ("kept.append(out.cpu())", 1),
+    ],
+)
+def test_a_copy_that_leaves_torch_by_a_function_of_torch(line: str, count: int) -> None:
+    findings = found(LABELLED.format(line=line), "TL113", "once after the loop")
+    assert len(findings) == count
