@@ -675,7 +675,7 @@ class Used:
                     users.append(user)
                 elif user == (path, _GUARDED) and self._tests_itself(path):
                     self._tested.add((path, name))
-                elif self._is_loaded(user[0]):
+                elif user[0] in taken or self._is_loaded(user[0]):
                     return None
             self._known[key] = tuple(dict.fromkeys(users))
         return self._known[key]

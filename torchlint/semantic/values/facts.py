@@ -46,6 +46,9 @@ _FRAMEWORK = Wording(
     ),
     ("accelerate", "lightning", "ignite", "fastai", "deepspeed"),
 )
+_PARTS = frozenset(("items", "keys", "values"))
+_OF_MAPPINGS = _PARTS | {"get", "pop", "update", "copy", "setdefault"}
+"""What is asked of a mapping; outputs of transformers are asked for their parts as well."""
 _OBJECTS = frozenset(("module", "optimizer", "loader", "scaler"))
 """What a name alone may stand for."""
 _DEFAULT_DEVICE = Wording(
@@ -88,6 +91,7 @@ class Values(Budgeted, Roles):
         self._free: dict[cst.Name, Value | cst.FunctionDef | cst.Module] = {}
         self._uses: dict[cst.CSTNode, dict[str, Value]] = {}
         self._texts: dict[cst.CSTNode, frozenset[str]] = {}
+        self._mappings: dict[cst.CSTNode, frozenset[str]] = {}
         self._assigned: dict[cst.ClassDef, params.Assignments] = {}
         self._buffers: dict[cst.ClassDef, frozenset[str]] = {}
         self.strings: dict[str, Value] = {}
@@ -291,6 +295,21 @@ class Values(Budgeted, Roles):
                 found.pop(name, None)
             self._uses[owner] = found
         return self._uses[owner]
+
+    def mappings(self, owner: cst.CSTNode) -> frozenset[str]:
+        """Return the names of which a function asks only what a mapping has, its items, keys or
+        values among that."""
+        if owner not in self._mappings:
+            asked: dict[str, set[str]] = {}
+            for node in self.tree.within(owner, cst.Attribute):
+                if isinstance(node, cst.Attribute) and isinstance(node.value, cst.Name):
+                    asked.setdefault(node.value.value, set()).add(node.attr.value)
+            self._mappings[owner] = frozenset(
+                name
+                for name, attributes in asked.items()
+                if attributes & _PARTS and attributes <= _OF_MAPPINGS
+            )
+        return self._mappings[owner]
 
     def texts(self, owner: cst.CSTNode) -> frozenset[str]:
         """Return the names that a function compares with texts and binds once, ``model == "gcn"``:

@@ -182,6 +182,8 @@ class Parameters:
         default = _default(param.default)
         if default.kind == "str" and self._kept(param, self._values.flow.sites(self._function)):
             return _written(param.default)
+        if default.kind == "str" and called(name, DEVICE) and _of_gpu(param.default):
+            return Value("device", device=ACCEL)
         if default.kind != "?":
             return default
         if (
@@ -593,13 +595,16 @@ def _item_used(values: Values, function: cst.FunctionDef, item: cst.Subscript) -
 
 
 def _indexed(values: Values, function: cst.FunctionDef) -> set[str]:
-    """Return the names whose parts a function takes by number: the tensors that a module is given
-    together."""
+    """Return the names whose parts a function takes by number, or by a variable where the part is
+    used as a tensor, ``labels[b].unsqueeze(0)``: the tensors that a module is given together."""
     out = set()
     for node in values.tree.within(function, cst.Subscript):
         index = node.slice[0].slice
-        literal = isinstance(index, cst.Index) and isinstance(index.value, cst.Integer)
-        if isinstance(node.value, cst.Name) and literal and len(node.slice) == 1:
+        at = index.value if isinstance(index, cst.Index) and len(node.slice) == 1 else None
+        if isinstance(node.value, cst.Name) and (
+            isinstance(at, cst.Integer)
+            or (isinstance(at, cst.Name) and attr_of(values.tree.parents[node]) in _TENSOR_USES)
+        ):
             out.add(node.value.value)
     return out
 
@@ -652,6 +657,11 @@ def _host_device(node: cst.BaseExpression | None) -> Value | None:
         ) if text.raw_value == "cpu":
             return Value("device", device=CPU)
     return None
+
+
+def _of_gpu(node: cst.BaseExpression | None) -> bool:
+    """Say whether a default is the text of a GPU, ``device="cuda:0"``."""
+    return isinstance(node, cst.SimpleString) and str(node.raw_value).startswith("cuda")
 
 
 def _written(node: cst.BaseExpression | None) -> Value:
