@@ -9,8 +9,8 @@ once in the constructor and register it as a buffer, which moves with the module
 
 Flagged, as an `info`: `torch.tensor` or `torch.as_tensor` of a number, also of one that Python
 computes, of a bool, or of a list of such literals that ends up on the device, in a training step,
-an evaluation batch or a forward pass; also of a list of one number that Python computes,
-`torch.LongTensor([step])`, or of that many times, `torch.tensor([step] * n)`.
+an evaluation batch or a forward pass; also of a list of one number that Python computes and that
+is no size, `torch.LongTensor([step])`, or of that many times, `torch.tensor([step] * n)`.
 Silent beside a statement that copies a list of the host's to the device, as the host waits there
 anyway.
 
@@ -225,7 +225,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 def _repeated(module: Module, data: cst.BaseExpression) -> str | None:
     """Return the size of a list of one number that is not written out, or of that number many
-    times, ``[step] * n``."""
+    times, ``[step] * n``; none of a tensor's size, which is for each batch, not for each word."""
     match data:
         case cst.BinaryOperation(left=cst.List() as listed, operator=cst.Multiply(), right=right):
             times = module.shown(right)
@@ -234,7 +234,10 @@ def _repeated(module: Module, data: cst.BaseExpression) -> str | None:
         case _:
             return None
     only = listed.elements[0].value if len(listed.elements) == 1 else None
-    return f"({times},)" if only is not None and _is_number(module, only) else None
+    if only is None or not _is_number(module, only):
+        return None
+    asked = (each.attr.value for each in module.within(only, cst.Attribute))
+    return None if any(name in ("shape", "size") for name in asked) else f"({times},)"
 
 
 def _is_number(module: Module, data: cst.BaseExpression) -> bool:
