@@ -830,7 +830,8 @@ class Used:
 
     def _is_of_program(self, path: str) -> bool:
         """Say whether a file is no test, benchmark or example."""
-        return speaks_for(_below(self._search.root, path).replace(os.sep, "/")) == ""
+        shown = _below(self._search.root, path).replace(os.sep, "/")
+        return speaks_for(shown, lambda: self._read(path) or "") == ""
 
     def _imports(self, path: str, packages: set[str] | None) -> bool:
         """Say whether a file imports one of some packages, or any module where they are None."""
