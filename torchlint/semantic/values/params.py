@@ -30,6 +30,7 @@ from torchlint.semantic.torch.spelling import (
     SPECIAL_TOKEN,
     called,
 )
+from torchlint.semantic.values import sharing
 from torchlint.semantic.values.value import (
     ACCEL,
     BOOL,
@@ -85,6 +86,8 @@ _OF_OTHER_THINGS = (
 """How the names of functions of torch begin whose arguments are no single tensors."""
 _FIRST_ALONE = ops.dotted("along") | ops.dotted("several", "second-whole")
 """Functions that take one tensor, and behind it numbers."""
+_JOINS = ops.dotted("join")
+"""Functions that take a list of tensors."""
 _LAYERS = ops.dotted("layer")
 """They are constructed of numbers."""
 
@@ -749,6 +752,9 @@ def used_as_tensor(values: Values, function: cst.FunctionDef) -> frozenset[str]:
                 for arg in given
                 if isinstance(arg.value, cst.Name) and arg.keyword is None and not arg.star
             )
+        if torch_function and name in _JOINS:
+            together = sharing.operands(name.rpartition(".")[2], call)
+            out.update(each.value for each in together if isinstance(each, cst.Name))
     cls = values.scopes.tree.class_of(function) if values.scopes.is_method(function) else None
     forward = values.scopes.is_module(cls) or (
         any_torch and values.scopes.is_loss(cls) and role_device(values, function) is not None
