@@ -9,7 +9,8 @@ once in the constructor and register it as a buffer, which moves with the module
 
 Flagged, as an `info`: `torch.tensor` or `torch.as_tensor` of a number, also of one that Python
 computes, of a bool, or of a list of such literals that ends up on the device, in a training step,
-an evaluation batch or a forward pass.
+an evaluation batch or a forward pass; also of a list of one number that Python computes and that
+is no size, `torch.LongTensor([step])`, or of that many times, `torch.tensor([step] * n)`.
 Silent beside a statement that copies a list of the host's to the device, as the host waits there
 anyway.
 
@@ -127,6 +128,8 @@ from torchlint.semantic.values.place import named_device, of_host_argument
 from torchlint.semantic.values.value import ACCEL, CUDA
 
 _FACTORIES = ("torch.tensor", "torch.as_tensor")
+_OF_LISTS = ops.dotted("from-data", "lists") - set(_FACTORIES)
+"""Factories that take a number for a size."""
 _CASTS = ("builtins.float", "builtins.int")
 _LARGEST = 65504.0
 """The largest number that all floating dtypes but the 8-bit ones hold."""
@@ -172,26 +175,29 @@ rule = Rule(
     code="TL112",
     message=(
         "`{expr}` copies a number from the host in every step; fill it on the device with "
-        "torch.{maker}((), ...)."
+        "torch.{maker}({size}, ...)."
     ),
     severity="info",
     default=True,
     effect="copy",
-    triggers=(b"tensor(",),
+    triggers=(b"tensor(", b"Tensor("),
     yields_to=("TL106",),
     equivalence="bitwise",
     runs="hot",
 )
 
 
-@rule.call(*_FACTORIES)
+@rule.call(*_FACTORIES, *_OF_LISTS)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if not node.args or node.args[0].keyword:
         return
     data = node.args[0].value
+    size = _repeated(module, data)
+    if size is None and module.name(node.func) in _OF_LISTS:
+        return
     values = list(_numbers(module, data))
     written = bool(values) and None not in values
-    if not written and not _is_number(module, data):
+    if not written and size is None and not _is_number(module, data):
         return
     place, target = _place(module, node)
     if place is None:
@@ -210,8 +216,25 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         yield Hit(place, {"expr": module.shown(outer)}, message=_MATH)
         return
     fix = _fix(module, node, place, target) if written and not listed else None
-    words = {"expr": module.shown(place), "maker": _filled(module, node)}
-    yield Hit(place, words, fix, message=_LIST if listed else None)
+    words = {"expr": module.shown(place), "maker": _filled(module, node), "size": size or "()"}
+    yield Hit(place, words, fix, message=_LIST if listed and written else None)
+
+
+def _repeated(module: Module, data: cst.BaseExpression) -> str | None:
+    """Return the size of a list of one number that is not written out, or of that number many
+    times, ``[step] * n``; none of a tensor's size, which is for each batch, not for each word."""
+    match data:
+        case cst.BinaryOperation(left=cst.List() as listed, operator=cst.Multiply(), right=right):
+            times = module.shown(right)
+        case cst.List() as listed:
+            times = "1"
+        case _:
+            return None
+    only = listed.elements[0].value if len(listed.elements) == 1 else None
+    if only is None or not _is_number(module, only):
+        return None
+    asked = (each.attr.value for each in module.within(only, cst.Attribute))
+    return None if any(name in ("shape", "size") for name in asked) else f"({times},)"
 
 
 def _is_number(module: Module, data: cst.BaseExpression) -> bool:

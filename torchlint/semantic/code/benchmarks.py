@@ -61,7 +61,12 @@ def _in_bench_file(module: Module) -> bool:
     if _SMOKE_FILE.search(name) and _SMOKE.search(module.text):
         return True
     # ``test_segmentation.py`` of a training repository evaluates a model: it holds no tests.
-    return bool(_TEST_FILE.search(tail)) and bool(_HOLDS_TESTS.search(module.text))
+    return bool(_TEST_FILE.search(tail)) and holds_tests(module.text)
+
+
+def holds_tests(text: str) -> bool:
+    """Say whether the text of a file holds tests."""
+    return _HOLDS_TESTS.search(text) is not None
 
 
 def _is_bench(module: Module, function: cst.FunctionDef) -> bool:

@@ -24,12 +24,13 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field
 from typing import NamedTuple
 
 from torchlint.base.records import frozen
 from torchlint.base.regex import regex
+from torchlint.semantic.code.benchmarks import holds_tests
 from torchlint.semantic.torch import ops
 from torchlint.source.python import BELOW, DEFS
 
@@ -41,7 +42,7 @@ _LONGEST = 80
 _NO_PROGRAM = regex(
     r"(^|/)(tests?|testing|unit_?tests?|benchmarks?|examples?|demos?|docs?|tutorials?|sandbox)/"
 )
-_TEST_FILE = regex(r"(^|/)(conftest|test_[^/]*|[^/]*_tests?|bench(mark)?_?[^/]*)\.py$")
+_TEST_FILE = regex(r"(^|/)(conftest|(test_[^/]*|[^/]*_tests?)|bench(mark)?_?[^/]*)\.py$")
 _OF_LIBRARIES = ops.METHODS | frozenset(
     (
         "add_argument add_scalar add_image apply_async fit_transform parse_args read_text "
@@ -78,14 +79,17 @@ def lexicon(text: str) -> Lexicon:
     return Lexicon(frozenset(called), defined)
 
 
-def speaks_for(caller: str) -> str | None:
+def speaks_for(caller: str, text: Callable[[], str]) -> str | None:
     """Return the folder of the files about whose use a call in one file speaks, empty for all; None
-    for no file. Tests, benchmarks and examples speak for none but what lies with them.
+    for no file. Tests, benchmarks and examples speak for none but what lies with them; a script
+    that tests a model, ``test_net.py``, holds no tests.
 
     Args:
         caller: the path of the file that calls, from the root on.
+        text: gives the text of that file.
     """
-    if _TEST_FILE.search(caller):
+    named = _TEST_FILE.search(caller)
+    if named is not None and (named[3] is None or holds_tests(text())):
         return None
     found = _NO_PROGRAM.search(caller)
     return caller[: found.end()] if found is not None else ""

@@ -925,7 +925,8 @@ class Project:
         """Say whether calls in the file `path` say how the file `called` is used."""
         root = len(self.search.root) + 1
         if path not in self._asides:
-            self._asides[path] = speaks_for(path[root:].replace(os.sep, "/"))
+            shown = path[root:].replace(os.sep, "/")
+            self._asides[path] = speaks_for(shown, lambda: self.text(path) or "")
         folder = self._asides[path]
         return folder == "" or (
             folder is not None and called[root:].replace(os.sep, "/").startswith(folder)

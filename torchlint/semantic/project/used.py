@@ -673,7 +673,7 @@ class Used:
                     users.append(user)
                 elif user == (path, _GUARDED) and self._tests_itself(path):
                     self._tested.add((path, name))
-                elif self._is_loaded(user[0]):
+                elif user[0] in taken or self._is_loaded(user[0]):
                     return None
             self._known[key] = tuple(dict.fromkeys(users))
         return self._known[key]
@@ -827,7 +827,8 @@ class Used:
 
     def _is_of_program(self, path: str) -> bool:
         """Say whether a file is no test, benchmark or example."""
-        return speaks_for(_below(self._search.root, path).replace(os.sep, "/")) == ""
+        shown = _below(self._search.root, path).replace(os.sep, "/")
+        return speaks_for(shown, lambda: self._read(path) or "") == ""
 
     def _imports(self, path: str, packages: set[str] | None) -> bool:
         """Say whether a file imports one of some packages, or any module where they are None."""

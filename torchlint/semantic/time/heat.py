@@ -39,7 +39,7 @@ from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.entry_points import broken_import, uncalled, unused
 from torchlint.semantic.time.loops import LoopKind, Loops, loops
-from torchlint.semantic.time.runs import runs_model
+from torchlint.semantic.time.runs import work_of_loop
 from torchlint.semantic.torch.names import MOVES
 from torchlint.semantic.torch.spelling import LOADER, MODEL, called
 from torchlint.semantic.values.facts import values
@@ -260,7 +260,7 @@ class HeatMap:
         assume_hot: tuple[str, ...],
         takes_tensors: Callable[[cst.FunctionDef], bool],
         given_tensors: Callable[[cst.FunctionDef], bool],
-        runs_model: Callable[[cst.CSTNode], bool],
+        work: Callable[[cst.CSTNode], str | None],
         uncalled: Callable[[cst.FunctionDef], bool],
         callers_outside: Callable[[cst.FunctionDef], Sequence[Caller]],
         called_elsewhere: CalledElsewhere,
@@ -278,7 +278,7 @@ class HeatMap:
         self.assume_hot = assume_hot
         self.takes_tensors = takes_tensors
         self.given_tensors = given_tensors
-        self.runs_model = runs_model
+        self.work = work
         self.uncalled = uncalled
         self.callers_outside = callers_outside
         self._functions: dict[tuple[cst.CSTNode, int, Demands], Heat] = {}
@@ -361,14 +361,14 @@ class HeatMap:
         return found if found.grade > Grade.EPOCH else self._run_heat(node, others) or found
 
     def _run_heat(self, node: cst.CSTNode, others: Sequence[Loop]) -> Heat | None:
-        """Return how often `node` runs where a loop around it runs a model in each pass, or hands
-        on batches."""
+        """Return how often `node` runs where each pass of a loop around it hands on batches, or
+        works on data."""
         for loop in others:
             hands_on = self._hands_on(loop)
-            if hands_on or self.runs_model(loop):
+            does = "hands on batches" if hands_on else self.work(loop)
+            if does:
                 if self.guards.throttled(node, loop):
                     return COLD
-                does = "hands on batches" if hands_on else "runs a model"
                 text = f"every pass of the loop, which {does}"
                 grade = Grade.FORWARD if hands_on else Grade.EVAL
                 return Heat(grade, (*self._always_due(node, loop), Why(text, loop)), loop)
@@ -392,7 +392,7 @@ class HeatMap:
                 or any(
                     self.loops.kind(loop) in (LoopKind.TRAIN, LoopKind.EVAL)
                     or self._hands_on(loop)
-                    or self.runs_model(loop)
+                    or self.work(loop)
                     for loop in self.tree.within(owner, *LOOPS)
                 )
                 or (
@@ -870,7 +870,7 @@ def heat_map(module: Module) -> HeatMap:
         module.assume_hot,
         lambda function: _takes_tensors(module, function),
         lambda function: _given_tensors(module, function),
-        lambda loop: runs_model(module, loop),
+        lambda loop: work_of_loop(module, loop),
         lambda function: uncalled(module, function) is not None,
         lambda function: callers_outside(module, function),
         CalledElsewhere(

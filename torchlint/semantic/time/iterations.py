@@ -65,6 +65,10 @@ class Iterations:
                 for part, arg in zip(parts, iterated.args, strict=True):
                     yield from self._over(part, arg.value)
                 return
+            if name == "builtins.zip" and isinstance(target, cst.Name):
+                for arg in iterated.args:  # ``for pair in zip(x, y)``: it holds one of each.
+                    yield from self._over(target, arg.value)
+                return
             if name == "builtins.enumerate" and len(parts) == 2:
                 yield from self._over(parts[1], iterated.args[0].value)
                 return

@@ -1,5 +1,5 @@
-"""Loops that run a model in each pass though they go over no loader: decoding, sampling, acting in
-an environment, evaluation by slices of one long tensor."""
+"""Loops over data though they go over no loader: decoding, sampling, acting in an environment,
+evaluation by slices of one long tensor, pairs that are compared on the device."""
 
 from __future__ import annotations
 
@@ -19,15 +19,18 @@ from torchlint.semantic.code.tree import (
     Tree,
     attr_of,
     is_name,
+    last_name,
     method_called,
 )
 from torchlint.semantic.code.updates import Updates, updates
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import Iterations, iterations
+from torchlint.semantic.torch import ops
 from torchlint.semantic.torch.names import MOVES
-from torchlint.semantic.torch.spelling import MODEL, called
+from torchlint.semantic.torch.spelling import LOADER, MODEL, called
 from torchlint.semantic.values.facts import Values, values
+from torchlint.semantic.values.value import ACCEL, CUDA
 
 _HANDFUL = 10
 """Passes, written out, that make no loop over data: members of an ensemble, a warm-up, a demo."""
@@ -41,12 +44,22 @@ _WHOLE = regex(
     r"^(train|fit|evaluate|validate|test|run_training)(_|$)|(^|_)epoch(_|$)", re.IGNORECASE
 )
 """Functions elsewhere that go over all data by themselves: the loop around them is over epochs."""
+_JUDGES = regex(r"^(evaluate|validate|test)(_|$)", re.IGNORECASE)
+_GOES_FAR = regex(
+    r"(^|_)(args?|opts?|cfg|conf|configs?|hparams|datasets?|data|epochs?|env|agent|trainer|split"
+    r"|(train|val|valid|test|eval)(ing)?_?(set|ds|data)?)(_|\d|$)",
+    re.IGNORECASE,
+)
+"""What such a function is given that goes over data; ``validate_answer(text)`` judges one."""
 _RUNS = regex(
     r"^_*(p_)?(sample|denoise|decode|encode|predict|infer(ence)?|translate|act|get_action|score"
     r"|step)(_\w+)?$"
 )
 """Methods by which a module is run, beside calling it."""
 _LOADING = frozenset(("load_state_dict", "load_weights", "load_checkpoint", "restore"))
+_BY_NAME = regex(r"^(items|keys|(named_)?(parameters|buffers|modules)|state_dict)$")
+_BACK = ops.having("reads") | {"cpu"}
+"""Methods that bring a tensor of a device to the host."""
 _FED = frozenset(("tensor", "batch"))
 _TRAINED = regex(r"\b(load\w*|from_pretrained|optim\w*|pretrained|restore\w*|train\w*)\b")
 _DEPTH = 2
@@ -77,6 +90,7 @@ class Runs:
         self.iterations = iterations
         self.trained = trained
         self._loops: dict[cst.CSTNode, bool] = {}
+        self._trips: dict[cst.CSTNode, bool] = {}
         self._functions: dict[tuple[cst.CSTNode, int, bool, bool], bool] = {}
 
     def runs(self, loop: cst.CSTNode) -> bool:
@@ -95,6 +109,58 @@ class Runs:
         if not calls or self._over_no_data(loop) or any(map(self._begins_anew, calls)):
             return False
         return any(self._run(call, loop, whole=whole) for call in calls)
+
+    def round_trips(self, loop: cst.For) -> bool:
+        """Say whether each pass of a loop brings something of its own to a device and reads back
+        what is computed there: it is a loop over data, and over no weights."""
+        if loop not in self._trips:
+            self._trips[loop] = False
+            self._trips[loop] = self._there_and_back(loop)
+        return self._trips[loop]
+
+    def _there_and_back(self, loop: cst.For) -> bool:
+        calls = list(self.updates.calls_in(loop))
+        moves = [call for call in calls if call.args and self._moves(call)]
+        if not moves or self._over_no_data(loop) or self._over_weights(loop):
+            return False
+        if any(self.values.loader_of(each.iterated) for each in self.iterations.over(loop)):
+            return False  # What is done with its batches says more.
+        own = self.iterations.bound(loop.target) | {
+            name.value for name in self.tree.within(loop.body, cst.Name) if self.flow.is_write(name)
+        }
+        return (
+            any(self._brings(call, own) for call in moves)
+            and any(map(self._reads_back, calls))
+            and not any(map(self._begins_anew, calls))
+        )
+
+    def _over_weights(self, loop: cst.For) -> bool:
+        """Say whether a loop goes over what is stored by name, as weights and states are."""
+        return self.iterations.structural(loop) or any(
+            _BY_NAME.search(last_name(call.func)) for call in self.tree.within(loop.iter, cst.Call)
+        )
+
+    def _brings(self, call: cst.Call, own: set[str]) -> bool:
+        """Say whether a call brings a tensor that belongs to the pass to a device."""
+        return (
+            self.values.value(call).device in (ACCEL, CUDA)
+            and self.values.value(call).kind not in ("module", "object")
+            and any(name.value in own for name in self.tree.within(call, cst.Name))
+        )
+
+    def _moves(self, call: cst.Call) -> bool:
+        """Say whether a call, or a function of this file that it calls, moves something."""
+        return method_called(call) in MOVES or any(
+            method_called(inner) in MOVES
+            for callee in self.flow.callees(call)
+            for inner in self.tree.within(callee.body, cst.Call)
+        )
+
+    def _reads_back(self, call: cst.Call) -> bool:
+        if method_called(call) not in _BACK or not isinstance(call.func, cst.Attribute):
+            return False
+        read = self.values.value(call.func.value)
+        return read.tensor and read.device in (ACCEL, CUDA)
 
     def _by_slices(self, loop: Loop) -> bool:
         """Say whether a loop goes over data in slices, ``range(0, len(data), size)``: each pass is
@@ -144,9 +210,22 @@ class Runs:
         last = attr_of(func)
         if isinstance(func, cst.Name):
             last = func.value
-        return last in _LOADING or (
-            bool(call.args) and bool(_WHOLE.search(last)) and not self.flow.callees(call)
-        )
+        if last in _LOADING:
+            return True
+        if not call.args or not _WHOLE.search(last) or self.flow.callees(call):
+            return False
+        return not _JUDGES.search(last) or any(self._goes_far(arg) for arg in call.args)
+
+    def _goes_far(self, arg: cst.Arg) -> bool:
+        """Say whether an argument is a model, a loader, or what it may be made from: a dataset, the
+        options of the program."""
+        value = self.values.value(arg.value)
+        if value.kind in ("module", "loader") or arg.star:
+            return True
+        name = last_name(arg.value) or (arg.keyword.value if arg.keyword is not None else "")
+        return (
+            called(name, MODEL) or called(name, LOADER) or _GOES_FAR.search(name) is not None
+        ) and not value.tensor
 
     def _run(
         self, call: cst.Call, loop: Loop | None, depth: int = _DEPTH, *, whole: bool = False
@@ -307,3 +386,17 @@ def runs_model(module: Module, loop: cst.CSTNode) -> bool:
     """Say whether each pass of a loop runs a model on tensors, one that was there before it: it is
     a loop over data, whatever it goes over."""
     return _runs(module).runs(loop)
+
+
+@question(
+    yes="each pass of the loop {answer}",
+    no="no pass of the loop runs a model, or reads what it has computed on the device",
+    ground=True,
+)
+def work_of_loop(module: Module, loop: cst.CSTNode) -> str | None:
+    """Return what each pass of a loop does with data, whatever the loop goes over: it runs a model,
+    or it brings something of its own to the device and reads what is computed there."""
+    if runs_model(module, loop):
+        return "runs a model"
+    trips = isinstance(loop, cst.For) and _runs(module).round_trips(loop)
+    return "computes on the device and reads the result" if trips else None

@@ -194,7 +194,7 @@ class Calls(Functions):
             if node.func.value in PASS_THROUGH and args:
                 return args[0]
         if func.kind == "module":
-            return self.module_call(node, func, args)
+            return self._mapping_of(node, self.module_call(node, func, args))
         if func.kind == "type":
             return Value(
                 "tensor",
@@ -207,6 +207,17 @@ class Calls(Functions):
         if func.kind == "function" and isinstance(func.node, cst.FunctionDef):
             return self.values.summary(func.node, self.budget - 1)
         return UNKNOWN
+
+    def _mapping_of(self, node: cst.Call, found: Value) -> Value:
+        """Return what a model or a loss gives, a mapping of tensors where the name that is bound to
+        it is used as one: ``losses = criterion(out, target); sum(losses.values())``."""
+        above = self.values.tree.parents[node]
+        if not found.tensor or not isinstance(above, cst.Assign) or len(above.targets) != 1:
+            return found
+        target = above.targets[0].target
+        if not isinstance(target, cst.Name) or target.value not in self.values.mappings(self.owner):
+            return found
+        return Value("dict", item=found.but(rank=None, dtype=None, loose=True))
 
     def _instance(self, node: cst.Call, cls: cst.ClassDef) -> Value:
         bases = self.values.scopes.base_names(cls)
@@ -319,7 +330,8 @@ class Calls(Functions):
         local = None if runs else self._local(node) or self._elsewhere(func, receiver)
         local = local or self.by_library(library.method_name(receiver, name), node, args, receiver)
         if local is not None:
-            return local
+            untold = local.kind == "iterator" and local.item in (None, UNKNOWN)
+            return args[0] if untold and name in PASS_THROUGH and args else local
         if receiver.kind == "accumulated":
             receiver = receiver.but(kind="tensor")  # Numbers have no such methods.
         if receiver.kind in ("tensor", "batch"):

@@ -29,6 +29,7 @@ from torchlint.semantic.values.value import (
     STR,
     UNKNOWN,
     Value,
+    computed_on,
     graph_of,
     join,
     join_all,
@@ -158,6 +159,8 @@ class Expressions(Parts):
 
     def _binary(self, node: cst.BinaryOperation) -> Value:
         left, right = self.eval(node.left), self.eval(node.right)
+        if "str" not in (left.kind, right.kind) and (left.device, right.device) != (CPU, CPU):
+            left, right = computed_on(left), computed_on(right)
         kinds = {left.kind, right.kind}
         if "str" in kinds and isinstance(node.operator, cst.Divide):
             return PLAIN  # ``root / "weights.pt"`` is a path

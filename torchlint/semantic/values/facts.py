@@ -47,6 +47,9 @@ _FRAMEWORK = Wording(
     ),
     ("accelerate", "lightning", "ignite", "fastai", "deepspeed"),
 )
+_PARTS = frozenset(("items", "keys", "values"))
+_OF_MAPPINGS = _PARTS | {"get", "pop", "update", "copy", "setdefault"}
+"""What is asked of a mapping; outputs of transformers are asked for their parts as well."""
 _OBJECTS = frozenset(("module", "optimizer", "loader", "scaler"))
 """What a name alone may stand for."""
 _DEFAULT_DEVICE = Wording(
@@ -285,6 +288,20 @@ class Values(Budgeted, Roles):
         for name in params.converted(self, owner) if found else ():
             found.pop(name, None)
         return found
+
+    @remembered
+    def mappings(self, owner: cst.CSTNode) -> frozenset[str]:
+        """Return the names of which a function asks only what a mapping has, its items, keys or
+        values among that."""
+        asked: dict[str, set[str]] = {}
+        for node in self.tree.within(owner, cst.Attribute):
+            if isinstance(node, cst.Attribute) and isinstance(node.value, cst.Name):
+                asked.setdefault(node.value.value, set()).add(node.attr.value)
+        return frozenset(
+            name
+            for name, attributes in asked.items()
+            if attributes & _PARTS and attributes <= _OF_MAPPINGS
+        )
 
     @remembered
     def texts(self, owner: cst.CSTNode) -> frozenset[str]:

@@ -29,6 +29,7 @@ from torchlint.semantic.values.value import (
     STR,
     UNKNOWN,
     Value,
+    computed_on,
     graph_of,
     join_all,
     joined,
@@ -273,7 +274,7 @@ class Functions:
             a if a.kind not in lists else joined(a.items) if a.items else self.element(a)
             for a in args
         ]
-        result = mix([_taken(each) for each in operands])
+        result = mix([computed_on(each) for each in operands])
         if sharing.takes_several(last) or last in ("max", "min"):
             result = result.but(grad=graph_of(operands))
         if last in _SEVERAL or (last in _SEVERAL_WITH_MORE and len(args) > 1):
@@ -425,11 +426,6 @@ class Functions:
         if value.items:
             return join_all(list(value.items))
         return value.item if value.item is not None else UNKNOWN
-
-
-def _taken(operand: Value) -> Value:
-    """Return what a function of torch takes: what lies on the host is a tensor then."""
-    return operand.but(kind="tensor") if operand.kind == "?" and operand.device == CPU else operand
 
 
 def _passed(*values: Value) -> str | None:

@@ -210,7 +210,8 @@ def _retyped(receiver: Value, name: str, node: cst.Call, args: list[Value]) -> V
         return _computed(receiver, name, node, args).but(device=args[0].device if args else None)
     meant = meant_type(args[0]) if args else None
     if meant is None:
-        return receiver.but(node=None, dtype=None) if args else STR
+        kind = dtypes.KINDS.get(args[0].name or "") if args and args[0].kind == "dtype" else None
+        return receiver.but(node=None, dtype=kind) if args else STR
     return receiver.but(device=meant.device, dtype=meant.dtype, node=None)
 
 

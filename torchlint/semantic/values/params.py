@@ -30,6 +30,7 @@ from torchlint.semantic.torch.spelling import (
     SPECIAL_TOKEN,
     called,
 )
+from torchlint.semantic.values import sharing
 from torchlint.semantic.values.value import (
     ACCEL,
     BOOL,
@@ -85,6 +86,8 @@ _OF_OTHER_THINGS = (
 """How the names of functions of torch begin whose arguments are no single tensors."""
 _FIRST_ALONE = ops.dotted("along") | ops.dotted("several", "second-whole")
 """Functions that take one tensor, and behind it numbers."""
+_JOINS = ops.dotted("join")
+"""Functions that take a list of tensors."""
 _LAYERS = ops.dotted("layer")
 """They are constructed of numbers."""
 
@@ -182,6 +185,8 @@ class Parameters:
         default = _default(param.default)
         if default.kind == "str" and self._kept(param, self._values.flow.sites(self._function)):
             return _written(param.default)
+        if default.kind == "str" and called(name, DEVICE) and _of_gpu(param.default):
+            return Value("device", device=ACCEL)
         if default.kind != "?":
             return default
         if (
@@ -593,13 +598,16 @@ def _item_used(values: Values, function: cst.FunctionDef, item: cst.Subscript) -
 
 
 def _indexed(values: Values, function: cst.FunctionDef) -> set[str]:
-    """Return the names whose parts a function takes by number: the tensors that a module is given
-    together."""
+    """Return the names whose parts a function takes by number, or by a variable where the part is
+    used as a tensor, ``labels[b].unsqueeze(0)``: the tensors that a module is given together."""
     out = set()
     for node in values.tree.within(function, cst.Subscript):
         index = node.slice[0].slice
-        literal = isinstance(index, cst.Index) and isinstance(index.value, cst.Integer)
-        if isinstance(node.value, cst.Name) and literal and len(node.slice) == 1:
+        at = index.value if isinstance(index, cst.Index) and len(node.slice) == 1 else None
+        if isinstance(node.value, cst.Name) and (
+            isinstance(at, cst.Integer)
+            or (isinstance(at, cst.Name) and attr_of(values.tree.parents[node]) in _TENSOR_USES)
+        ):
             out.add(node.value.value)
     return out
 
@@ -652,6 +660,11 @@ def _host_device(node: cst.BaseExpression | None) -> Value | None:
         ) if text.raw_value == "cpu":
             return Value("device", device=CPU)
     return None
+
+
+def _of_gpu(node: cst.BaseExpression | None) -> bool:
+    """Say whether a default is the text of a GPU, ``device="cuda:0"``."""
+    return isinstance(node, cst.SimpleString) and str(node.raw_value).startswith("cuda")
 
 
 def _written(node: cst.BaseExpression | None) -> Value:
@@ -739,6 +752,9 @@ def used_as_tensor(values: Values, function: cst.FunctionDef) -> frozenset[str]:
                 for arg in given
                 if isinstance(arg.value, cst.Name) and arg.keyword is None and not arg.star
             )
+        if torch_function and name in _JOINS:
+            together = sharing.operands(name.rpartition(".")[2], call)
+            out.update(each.value for each in together if isinstance(each, cst.Name))
     cls = values.scopes.tree.class_of(function) if values.scopes.is_method(function) else None
     forward = values.scopes.is_module(cls) or (
         any_torch and values.scopes.is_loss(cls) and role_device(values, function) is not None

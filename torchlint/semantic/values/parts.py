@@ -162,7 +162,8 @@ class Parts(Calls):
         if holder.kind == "dict" and (kept := holder.under(key)) is not None:
             return kept
         if holder.kind == "?" and holder.item is not None:
-            return holder.item if isinstance(index, cst.Integer) or holder.holds_host else UNKNOWN
+            known = isinstance(index, (cst.Integer, cst.Name)) or holder.holds_host
+            return holder.item if known else UNKNOWN
         if holder.kind in ("list", "tuple", "dict", "iterator"):
             if index is None and len(node.slice) == 1:
                 return holder.but(items=None)

@@ -257,6 +257,13 @@ def join_all(values: list[Value]) -> Value:
     return reduce(join, values) if values else UNKNOWN
 
 
+def computed_on(value: Value) -> Value:
+    """Return a value as what torch or arithmetic takes it for: what was moved to a device, whatever
+    it is, is a tensor then."""
+    moved = value.kind == "?" and value.device is not None and value.item is None
+    return value.but(kind="tensor") if moved else value
+
+
 def mix(operands: list[Value]) -> Value:
     """Return the tensor that an elementwise operation over these operands gives."""
     tensors = [v for v in operands if v.kind in ("tensor", "accumulated")]
