@@ -20,7 +20,7 @@ _EACH = (
     | ops.having("same")
     | ops.having("copy")
 ) - ops.having("random")
-_SUMS = frozenset(("sum", "nansum", "mean", "nanmean", "count_nonzero", "any", "all"))
+_SUMS = ops.having("adds")
 _CLASSES = ops.values("class")
 _LOSSES = ops.having("loss")
 _LOSS_CLASSES = frozenset(_CLASSES[name] for name in _LOSSES)

@@ -23,7 +23,7 @@ from torchlint.semantic.values.operations import operation_of
 _JOINS = ops.dotted("torch", "join")
 _LISTS = ("torch.nn.ModuleList", "builtins.list")
 _FEW = 2
-_RECURRENT = frozenset(("RNN", "LSTM", "GRU"))
+_LAYERS = ops.values("steps")
 
 
 @question(
@@ -136,8 +136,8 @@ def recurrent_layer(module: Module, loop: cst.For) -> str:
     for line in module.within(loop.body, cst.Assign):
         target, call = line.targets[0].target, line.value
         layer = operation_of(module, call) if isinstance(call, cst.Call) else None
-        name = layer.name.removesuffix("Cell") if layer is not None and layer.made else ""
-        if layer is None or name not in _RECURRENT or module.loop(line) is not loop:
+        name = _LAYERS.get(layer.name, "") if layer is not None and layer.made else ""
+        if layer is None or not name or module.loop(line) is not loop:
             continue
         given, *state = layer.operands
         carried = module.names_in(target).intersection(*map(module.names_in, state))
