@@ -8,7 +8,9 @@ ranks meet (performance tuning guide of PyTorch, on load balance in distributed 
 curve in a log, a value every N steps is enough.
 
 Flagged: a barrier in a training step, and a `torch.distributed` collective there whose result is
-only printed, logged or averaged for display.
+only printed, logged or averaged for display, also within a function of the project that reduces
+what it is given (`reduce_tensor(loss)`). In an evaluation, such a call whose result is read every N
+batches alone.
 
 ## Setup
 ```python
@@ -86,20 +88,23 @@ loader = [(torch.randn(2, 4), torch.randn(2, 1)) for _ in range(50)]
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.rule import Hit, Module, Rule
 from torchlint.semantic.code.calls import keyword_argument
+from torchlint.semantic.code.destinations import destinations
 from torchlint.semantic.code.flow import reads_of
-from torchlint.semantic.code.guards import conditions_around
-from torchlint.semantic.code.tree import attr_of
+from torchlint.semantic.code.guards import conditions_around, throttled
+from torchlint.semantic.code.reaching import readers_of
+from torchlint.semantic.code.tree import attr_of, last_name
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.torch import ops
 from torchlint.semantic.torch.spelling import SHOWING, called
 from torchlint.semantic.uses.graph_use import GraphOutcome, graph_end
+from torchlint.semantic.values.definitions_behind import functions, returned
 
 _PACKAGES = ("torch.distributed", "torch.distributed.distributed_c10d")
 _BARRIERS = ("barrier", "monitored_barrier")
@@ -112,6 +117,10 @@ _WAIT = (
     "{collective}() on every step makes all ranks wait for the slowest; backward() lets them "
     "meet already."
 )
+_HELPERS = regex(r"reduce|gather")
+_HELPED = "{collective}() lets all ranks meet on every step and only serves logging; {instead}."
+_NTH = "do it every N steps"
+_WHERE_READ = "do it where its result is read, on all ranks alike"
 
 rule = Rule(
     __name__,
@@ -150,6 +159,45 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         yield Hit(node, {"collective": collective})
 
 
+def _reduces(_: Module, node: cst.Call) -> bool:
+    """Say whether a call speaks of reducing or gathering, by its name."""
+    return _HELPERS.search(last_name(node.func)) is not None
+
+
+@rule.on(cst.Call, about=_reduces, runs="batch")
+def check_helper(node: cst.Call, module: Module) -> Iterator[Hit]:
+    """Find a call of a function of the project in which all ranks work out what is only logged."""
+    if not _meets_inside(module, node):
+        return
+    reads: list[cst.CSTNode] = [node]
+    line = module.small_statement(node)
+    match line:
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))], value=value):
+            reads = [*readers_of(module, line, name)] if value is node else []
+    if not _all_shown(module, reads):
+        return
+    heat = heat_of(module, node)
+    late = all(throttled(module, read, heat.loop) for read in reads)
+    if heat.train or late:
+        words = {"collective": module.shown(node.func)}
+        yield Hit(node, {**words, "instead": _WHERE_READ if late else _NTH}, message=_HELPED)
+
+
+def _meets_inside(module: Module, node: cst.Call) -> bool:
+    """Say whether each function that a call may reach gives back what a collective has filled in
+    there."""
+    found = functions(module, node)
+    return bool(found) and all(
+        any(
+            _RESULTS.get(name.rpartition(".")[2]) and name.startswith(_PACKAGES)
+            for call in where.within(function, cst.Call)
+            for name in [where.called(call)]
+        )
+        and returned(where, function)
+        for where, function in found
+    )
+
+
 def _needed(module: Module, node: cst.Call) -> bool:
     """Say whether a barrier waits for what one rank does for all, or stands behind a condition of
     its own."""
@@ -184,6 +232,10 @@ def _only_logged(module: Module, node: cst.Call, collective: str) -> bool:
         return False
     scope = module.scope(node)
     reads = [read for read in reads_of(module, scope, result.value) if module.before(node, read)]
+    return _all_shown(module, reads)
+
+
+def _all_shown(module: Module, reads: Sequence[cst.CSTNode]) -> bool:
     uses = [_use(module, read) for read in reads]
     return max(uses, default=None) is GraphOutcome.SHOWN and not any(
         _decides(module, read) for read in reads
@@ -216,9 +268,6 @@ def _meters(module: Module, call: cst.Call) -> bool:
 
 def _decides(module: Module, read: cst.CSTNode) -> bool:
     """Say whether a condition is computed from a read, so that the ranks agree on it."""
-    child = read
-    for above in module.ancestors(read):
-        if isinstance(above, (cst.If, cst.While, cst.IfExp)) and child is above.test:
-            return True
-        child = above
-    return False
+    return any(
+        isinstance(place, (cst.If, cst.While, cst.IfExp)) for place in destinations(module, read)
+    )

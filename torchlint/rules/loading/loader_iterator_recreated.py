@@ -9,7 +9,9 @@ and Multi-process Data Loading").
 Flagged: `next(iter(loader))` in the body of a loop that does not bind the loader, or in code that
 runs every step; an iterator that each pass of a loop makes and takes one batch from; a `DataLoader`
 built in every step or forward pass; and a `DataLoader` with workers that each epoch builds anew
-from the same arguments. Once per epoch, and without workers, it is a hint only.
+from the same arguments. Once per epoch, and without workers, it is a hint only. So is a pass over
+all data that only counts the batches, `len(list(loader))`, outside of epochs; in each of them it
+costs as much as the epoch's reading.
 
 ## Setup
 ```python
@@ -90,12 +92,17 @@ from torchlint.semantic.code.guards import conditions_around, throttled
 from torchlint.semantic.code.tree import has_star
 from torchlint.semantic.data.loaders import loader_loops
 from torchlint.semantic.data.samples import is_fixed, worker_count
-from torchlint.semantic.time.heat import heat_of
+from torchlint.semantic.time.heat import Grade, heat_of
 from torchlint.semantic.time.loops import LoopKind, loop_kind
 from torchlint.semantic.values.inferred import inferred
 
 _LOADER = "torch.utils.data.DataLoader"
 _BUILT = "a DataLoader is built {when}; build it once and iterate it again{workers}."
+_LISTS = ("builtins.list", "builtins.tuple")
+_COUNTED = (
+    "`{count}` reads all data once more to count the batches; len({loader}) knows their number, or "
+    "count them in the loop that reads them."
+)
 
 rule = Rule(
     __name__,
@@ -107,7 +114,7 @@ rule = Rule(
     severity="warning",
     default=True,
     effect="host",
-    triggers=(b"iter(", b"DataLoader"),
+    triggers=(b"iter(", b"DataLoader", b"len(list(", b"len(tuple("),
     equivalence="opt-in",
 )
 
@@ -134,6 +141,20 @@ def check_iterated(node: cst.Call, module: Module) -> Iterator[Hit]:
         "when": "every epoch" if epoch else "in every pass of this loop" if loops else "every step",
     }
     yield Hit(node, words, severity=Severity.INFO if epoch or workers == 0 else None)
+
+
+@rule.call("builtins.len", runs="once")
+def check_counted(node: cst.Call, module: Module) -> Iterator[Hit]:
+    """Find a pass over all data that only counts the batches."""
+    match node.args:
+        case [cst.Arg(value=cst.Call(func=func, args=[cst.Arg(value=loader, star="")]))]:
+            counted = module.name(func) in _LISTS and inferred(module, loader).kind == "loader"
+        case _:
+            counted = False
+    if counted and not any(isinstance(a, cst.Assert) for a in module.ancestors(node)):
+        words = {"count": module.shown(node), "loader": module.shown(loader)}
+        again = heat_of(module, node).grade is not Grade.COLD
+        yield Hit(node, words, message=_COUNTED, severity=None if again else Severity.INFO)
 
 
 def _takes_one(module: Module, node: cst.Call) -> bool:

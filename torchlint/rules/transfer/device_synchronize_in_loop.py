@@ -10,7 +10,8 @@ stream is kept by itself). Correct results never need the call on one stream: re
 Flagged: a wait for the device (`torch.cuda.synchronize`, the same of `torch.accelerator`,
 `torch.mps` and `torch.xpu`, and `torch.cuda.current_stream().synchronize()`) in a training step, an
 evaluation batch or a forward pass. Beside a clock it is an info, in loops over training steps
-alone: a time without the wait is the time of queueing, but not every step has to be timed.
+alone: a time without the wait is the time of queueing, but not every step has to be timed. Where
+the clock is read every N steps alone, the wait can go there, in an evaluation too.
 
 ## Setup
 ```python
@@ -100,7 +101,7 @@ from torchlint.base.regex import regex
 from torchlint.rule import Hit, Module, Rule, Safety, Severity, deletion
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.flow import callees_of
-from torchlint.semantic.code.guards import conditions_around
+from torchlint.semantic.code.guards import conditions_around, throttled
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.tree import method_called
 from torchlint.semantic.device.possible_waits import SYNCHRONISERS, synchroniser
@@ -132,6 +133,9 @@ _NOTE = (
 )
 
 _TIMED = "{name}() drains the device in every step for a clock; take the time of every Nth step."
+_SELDOM_TIMED = (
+    "{name}() drains the device in every step for a clock that is read every N steps; wait there."
+)
 
 rule = Rule(
     __name__,
@@ -149,16 +153,21 @@ rule = Rule(
 
 @rule.on(cst.Call, about=synchroniser, calls=SYNCHRONISERS)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    near = [_spelled(module, call) for call in _near(module, node)]
-    if any(map(_MEMORY.search, near)) or _ordered(module, node) or _asked(module, node):
+    near = {call: _spelled(module, call) for call in _near(module, node)}
+    if any(map(_MEMORY.search, near.values())) or _ordered(module, node) or _asked(module, node):
         return
     given = {"name": synchroniser(module, node) or ""}
-    if not any(map(_CLOCK.search, near)):
+    clocks = [call for call, spelled in near.items() if _CLOCK.search(spelled)]
+    if not clocks:
         yield Hit(node, given, fix=deletion(module, node, Safety.UNSAFE, _NOTE))
         return
     heat = heat_of(module, node)
     # A helper that reads the clock may be asked for the time of an epoch as well.
-    if heat.grade is Grade.TRAIN and heat.loop is not None:
+    if heat.loop is None:
+        return
+    if all(throttled(module, clock, heat.loop) for clock in clocks):
+        yield Hit(node, given, severity=Severity.INFO, message=_SELDOM_TIMED)
+    elif heat.grade is Grade.TRAIN:
         yield Hit(node, given, severity=Severity.INFO, message=_TIMED)
 
 

@@ -14,7 +14,8 @@ mask, `nonzero` and `masked_select` synchronise as well; they are flagged where 
 step repeats them, for each image, row or class: the host then waits once per turn. Where the
 turn waits for another value as well, that is an `info`, and so is one whose number of elements is
 a part of the result, where all rows could be chosen from at once. Outside of such a loop the values
-are mostly needed.
+are mostly needed; an `info` says where they are not: where all that becomes of what a mask selects
+is a sum, a mean or a loss, of what is computed of each element.
 
 ## Setup
 ```python
@@ -100,6 +101,7 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.rule import Fix, Grade, Hit, Module, Rule, Severity, brought_to_host
+from torchlint.rules.transfer._folded_masks import folded_into
 from torchlint.rules.transfer._masked_fixes import masked_fix
 from torchlint.semantic.code.destinations import destinations
 from torchlint.semantic.code.flow import reads_of, writes_of
@@ -118,7 +120,11 @@ from torchlint.semantic.time.heat import heat_of, inner_loop
 from torchlint.semantic.time.iterations import is_structural, iteration_count
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.host_loops import host_loop
-from torchlint.semantic.uses.unavoidable_syncs import turn_waits, wait_that_stays
+from torchlint.semantic.uses.unavoidable_syncs import (
+    stays_beside,
+    turn_waits,
+    wait_that_stays,
+)
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
 
@@ -138,6 +144,15 @@ _BOTH = (
     "{op} must know values on the host to size its result; {alternative}. `{other}` waits for the"
     " device as well: only without both the step runs on."
 )
+_FOLDED = (
+    "`{gather}` waits for the device to learn how many elements it gives, and all that becomes of "
+    "them is {end}; {alternative}."
+)
+_WEIGH = {
+    "a sum": "add up the product with the mask, or torch.where with zeros",
+    "a mean": "add up the product with the mask, and divide by the sum of the mask",
+    "a loss": "take the loss of all elements, without its mean, and average it with the mask",
+}
 _SPLIT = "split all at once before the loop, by sizes that the host knows"
 _ROWS = (
     "`{gather}` waits for the device to learn how many elements it gives, once per turn of the"
@@ -186,7 +201,11 @@ def check_unsized(node: cst.Call, module: Module) -> Iterator[Hit]:
 @rule.method(*SIZED_BY_VALUES)
 def check_gather(node: cst.Subscript | cst.Call, module: Module) -> Iterator[Hit]:
     """Find a read whose size the device decides, once per turn of a loop within the step."""
-    if not gathers(module, node) or not repeated_within_step(module, node):
+    if not gathers(module, node):
+        return
+    repeated = repeated_within_step(module, node)
+    ends = () if repeated else folded_into(module, node)
+    if not repeated and (not ends or stays_beside(module, node) is not None):
         return
     statement = module.small_statement(node) or module.statement(node)
     earlier = (
@@ -195,6 +214,11 @@ def check_gather(node: cst.Subscript | cst.Call, module: Module) -> Iterator[Hit
         if other is not node and module.before(other, node)
     )
     if any(gathers(module, other) for other in earlier):
+        return
+    if ends:
+        words = {"end": " and ".join(ends), "alternative": _WEIGH[ends[0]]}
+        words["gather"] = module.shown(node)
+        yield Hit(node, words, severity=Severity.INFO, message=_FOLDED)
         return
     if not _read_at_once(module, node) and _told_apart(module, node):
         if _of_row(module, node):

@@ -1,5 +1,5 @@
 """Loops that are no loops over elements, but do one after another what one operation does: modules
-of one kind on the same input, and greedy suppression."""
+of one kind on the same input, the steps of a recurrent layer, and greedy suppression."""
 
 from __future__ import annotations
 
@@ -8,18 +8,22 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.semantic.code.bindings import sole_definition
+from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.reaching import assigned_to, readers_of
+from torchlint.semantic.code.reaching import assigned_to, definitions_of, readers_of
 from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import iteration_count
+from torchlint.semantic.time.loops import LoopKind, loop_kind
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values.inferred import inferred
+from torchlint.semantic.values.operations import operation_of
 
 _JOINS = ops.dotted("torch", "join")
 _LISTS = ("torch.nn.ModuleList", "builtins.list")
 _FEW = 2
+_LAYERS = ops.values("steps")
 
 
 @question(
@@ -116,6 +120,77 @@ def _repeats_one(module: Module, node: cst.BaseExpression) -> bool:
     return False
 
 
+# -- recurrent layers ------------------------------------------------------------------------------
+
+
+@question(
+    yes="`torch.nn.{answer}` runs all steps of the loop in one call",
+    no="no recurrent layer is known to be stepped through inputs that are there before the loop",
+)
+def recurrent_layer(module: Module, loop: cst.For) -> str:
+    """Return the layer of torch.nn that does in one call what a loop does step by step: each
+    iteration hands a cell, or a recurrent layer, the next part of what is there before the loop,
+    with the state of the iteration before; else nothing."""
+    if loop_kind(module, loop) is not LoopKind.OTHER or any(module.within(loop.body, cst.Break)):
+        return ""
+    for line in module.within(loop.body, cst.Assign):
+        target, call = line.targets[0].target, line.value
+        layer = operation_of(module, call) if isinstance(call, cst.Call) else None
+        name = _LAYERS.get(layer.name, "") if layer is not None and layer.made else ""
+        if layer is None or not name or module.loop(line) is not loop:
+            continue
+        given, *state = layer.operands
+        carried = module.names_in(target).intersection(*map(module.names_in, state))
+        kept = all(len(list(writes_of(module, loop.body, each))) == 1 for each in carried)
+        if state and carried and kept and _goes_through(module, loop, given) is True:
+            return name
+    return ""
+
+
+@question(
+    yes="`{0}` is there before the loop, part by part",
+    no="`{0}` is not known to be there before the loop",
+)
+def _goes_through(module: Module, loop: cst.For, given: cst.BaseExpression) -> bool | None:
+    """Say whether an input is a part of a tensor that the loop goes through, or is computed of that
+    part alone; None where an iteration changes what it is computed of."""
+    bound = module.names_in(loop.target)
+    through = False
+    if any(
+        _stores_into(module, each, given) for each in module.within(loop.body, cst.AssignTarget)
+    ):
+        return None
+    for name in module.within(given, cst.Name):
+        if name.value in bound:
+            through = True
+            continue
+        for made in definitions_of(module, name):
+            if not module.is_within(made, loop.body):
+                continue
+            match made:
+                case cst.Assign(targets=[cst.AssignTarget(target=cst.Name())], value=value):
+                    inner = _goes_through(module, loop, value)
+                case _:
+                    inner = None
+            if inner is None:
+                return None
+            through = through or inner
+    return through
+
+
+def _stores_into(module: Module, target: cst.AssignTarget, given: cst.BaseExpression) -> bool:
+    """Say whether an assignment changes a tensor or an attribute that an input is computed of:
+    ``words[t + 1] = state``."""
+    held: cst.CSTNode = target.target
+    while isinstance(held, cst.Subscript):
+        held = held.value
+    plain = held is target.target and isinstance(held, cst.Name)
+    return not plain and any(held.deep_equals(each) for each in module.within(given, type(held)))
+
+
+# -- suppression -----------------------------------------------------------------------------------
+
+
 @question(
     yes="the loop keeps the best box and drops what overlaps it, until none is left",
     no="the loop is no greedy suppression",
@@ -172,4 +247,4 @@ def _takes_first(part: cst.Subscript, name: cst.Name) -> bool:
     return False
 
 
-__all__ = ["same_modules_in_turn", "suppresses"]
+__all__ = ["recurrent_layer", "same_modules_in_turn", "suppresses"]

@@ -10,9 +10,10 @@ Flagged, in a `forward`, a loss, a step or an evaluation batch: a loop over the 
 over `range()` of one of its sizes or of the batch's with an index into it, or over classes with a
 comparison of a tensor with each, where torch operations (and numbers of the host) are all that the
 body does and no turn needs another one; sums, lists that grow and branches are no needs. Further a
-loop that counts elements or writes them into a tensor one by one, greedy suppression of boxes, and,
-as info, modules of one kind that get the same input one after another. For every sample, too:
-nested loops over the sizes of an array that write it element by element, and use nothing but
+loop that counts elements or writes them into a tensor one by one, greedy suppression of boxes, a
+recurrent cell or layer that gets one step after another though all its inputs are there before the
+loop, and, as info, modules of one kind that get the same input one after another. For every sample,
+too: nested loops over the sizes of an array that write it element by element, and use nothing but
 Python's and NumPy's functions.
 
 ## Setup
@@ -110,7 +111,7 @@ from torchlint.rules.vectorize._bodies import (
     writes_elements,
 )
 from torchlint.rules.vectorize._pixels import writes_pixels
-from torchlint.rules.vectorize._turns import same_modules_in_turn, suppresses
+from torchlint.rules.vectorize._turns import recurrent_layer, same_modules_in_turn, suppresses
 from torchlint.rules.vectorize._vector_forms import vector_form
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.names import dotted_text
@@ -167,6 +168,10 @@ _HEADS = (
 _PIXELS = (
     "Nested Python loops write an array element by element, again and again; let NumPy write all "
     "elements at once, by slices (out[:h, :w] = image) or by masks (out[image == 0] = 1)."
+)
+_STEPS = (
+    "A Python loop hands {layer} one step after another, though all its inputs are there before; "
+    "torch.nn.{layer} runs the whole sequence in one call."
 )
 _SUPPRESSION = (
     "Non-maximum suppression box by box in Python; torchvision.ops.nms or batched_nms does it in "
@@ -256,6 +261,15 @@ def check_heads(node: cst.For | cst.ListComp | cst.GeneratorExp, module: Module)
     """Find modules of one kind that get the same input one after another."""
     if same_modules_in_turn(module, node):
         yield Hit(node, message=_HEADS, severity=Severity.INFO)
+
+
+@rule.on(cst.For)
+def check_steps(node: cst.For, module: Module) -> Iterator[Hit]:
+    """Find recurrent layers that a loop runs step by step."""
+    count = iteration_count(module, node)
+    layer = recurrent_layer(module, node) if count is None or count > _FEW else ""
+    if layer and not is_structural(module, node):
+        yield Hit(node, {"layer": layer}, message=_STEPS)
 
 
 @rule.on(cst.While)

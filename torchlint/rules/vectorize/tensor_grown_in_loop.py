@@ -10,7 +10,9 @@ same holds for `np.append`, `np.concatenate` and `np.vstack`.
 Flagged: `v = torch.cat([v, part])` and its kin (`hstack`, `vstack`) in a loop of more than a few
 turns that reads `v` for nothing else. As info: the same in code that is not known to run at every
 step or batch, unless it may run once only and the loop has at most 16 turns there, and with NumPy
-arrays that collect a model's results.
+arrays that collect a model's results; and, in a step or a forward, `out[t] = part` in such a loop,
+where the part has a gradient: each write is a node of the graph whose backward pass copies the
+gradient of all of `out` (torch/csrc/autograd/functions/tensor.cpp, `CopySlices`).
 
 ## Setup
 ```python
@@ -90,7 +92,9 @@ from torchlint.rule import Fix, Grade, Hit, InsertAfter, Module, Replace, Rule, 
 from torchlint.semantic.code.bindings import binds_globally
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.guards import most_turns
+from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import attr_of, keyword_of
+from torchlint.semantic.time.autograd import no_grad
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.time.iterations import (
     is_reset,
@@ -120,6 +124,10 @@ _NUMPY_MESSAGE = (
     "{call} in a loop copies all of {name} each time (quadratic); append to a list "
     "and join once after it."
 )
+_WRITTEN = (
+    "each `{part} = …` makes backward() copy the gradient of all of {name} (quadratic); collect "
+    "the parts in a list and stack them once."
+)
 
 rule = Rule(
     __name__,
@@ -132,7 +140,7 @@ rule = Rule(
     severity="warning",
     default=True,
     effect="gpu",
-    triggers=(b"cat", b"stack", b"append"),
+    triggers=(b"cat", b"stack", b"append", b"zeros", b"empty"),
     equivalence="bitwise",
     runs="once",
 )
@@ -160,6 +168,53 @@ def check(node: cst.Assign, module: Module) -> Iterator[Hit]:
     else:
         severity = None if heat_of(module, node).hot else Severity.INFO
         yield Hit(call, args, fix=_fix(module, node, call, loop), severity=severity)
+
+
+def _writes_part(_: Module, node: cst.Assign) -> bool:
+    """Say whether an assignment writes a part of what a name holds."""
+    match node.targets:
+        case [cst.AssignTarget(target=cst.Subscript(value=cst.Name()))]:
+            return True
+    return False
+
+
+@rule.on(cst.Assign, about=_writes_part, runs="step")
+def check_written(node: cst.Assign, module: Module) -> Iterator[Hit]:
+    """Find tensors that a loop fills part by part, with what has a gradient."""
+    part, loop = node.targets[0].target, module.loop(node)
+    if not isinstance(part, cst.Subscript) or not isinstance(loop, cst.For):
+        return
+    whole = part.value
+    if not isinstance(whole, cst.Name) or not inferred(module, node.value).grad:
+        return
+    count = iteration_count(module, loop)
+    if is_structural(module, loop) or (count is not None and count <= _FEW):
+        return
+    places = frozenset(name for each in part.slice for name in module.names_in(each))
+    made = definitions_of(module, whole)
+    if (
+        places & module.names_in(loop.target)
+        and made
+        and all(_starts_without_graph(module, each, loop) for each in made)
+        and not any(_used_beside(module, read, part) for read in spelled_alike(module, loop, whole))
+        and not no_grad(module, node)
+    ):
+        words = {"part": module.shown(part), "name": module.shown(whole)}
+        yield Hit(node, words, severity=Severity.INFO, message=_WRITTEN)
+
+
+def _starts_without_graph(module: Module, made: cst.CSTNode, loop: cst.For) -> bool:
+    """Say whether a definition makes a tensor without a graph before the loop."""
+    if not isinstance(made, cst.Assign) or module.is_within(made, loop):
+        return False
+    value = inferred(module, made.value)
+    return value.tensor and value.grad is False and value.origin != "param"
+
+
+def _used_beside(module: Module, read: cst.CSTNode, part: cst.Subscript) -> bool:
+    """Say whether a loop does more with a tensor than to fill a part of it and ask for its size."""
+    above = module.parent(read)
+    return above is not part and attr_of(above) not in _FACTS
 
 
 def _parts(call: cst.Call, name: str) -> list[cst.BaseExpression]:

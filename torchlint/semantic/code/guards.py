@@ -350,7 +350,9 @@ class Guards:
         """Return the condition that makes `node` run only now and then inside `until`, see
         `throttled`; else None."""
         for test, needed, branch in self._conditions(node, until):
-            if self._rare(test, needed) and not self._is_step(test, branch):
+            if self._rare(test, needed) and not (
+                self._is_step(test, branch) or self._refuses(test, needed)
+            ):
                 return test
         # The test of a branch around `node` that turns over its own flag, ``if first: first =
         # False; ...``, sets back what it compares, also behind ``if step - last < 100: return``,
@@ -364,6 +366,12 @@ class Guards:
             if self._rebuilds(condition) or self._fills(condition, until):
                 return condition.test
         return None
+
+    def _refuses(self, test: cst.BaseExpression, needed: bool) -> bool:
+        """Say whether what a test does not let pass is an error, so that ordinary runs pass: ``if
+        width % 8: raise ValueError``."""
+        above = self.tree.parents[test]
+        return not needed and isinstance(above, cst.If) and self._raises(above.body)
 
     def _is_step(self, test: cst.BaseExpression, branch: Sequence[cst.CSTNode]) -> bool:
         """Say whether what an interval guards is the training step itself: gradients that pile up,

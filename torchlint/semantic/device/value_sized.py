@@ -106,6 +106,8 @@ def _is_mask(module: Module, index: cst.BaseExpression) -> bool:
         case cst.Name():
             definition = sole_definition(module, index)
             return definition is not None and _is_mask(module, definition)
+        case cst.Call(func=cst.Attribute(attr=cst.Name("bool")), args=[]):
+            return True
     return False
 
 

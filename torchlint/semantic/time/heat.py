@@ -243,6 +243,7 @@ _DECIDING = (
     cst.IfExp,
 )
 """What may run another number of times than what lies in it."""
+_APPLYING = ("builtins.map", "builtins.filter")
 _DEPTH = 4
 """Calls up which heat is looked for."""
 
@@ -409,7 +410,7 @@ class HeatMap:
         last: type[cst.CSTNode] | None = None
         for above in self.tree.ancestors(node):
             kind = type(above)
-            if kind in FUNCTIONS:
+            if kind in FUNCTIONS and not self._applied_there(above):
                 return
             if kind in LOOPS and self._repeats(above, child):
                 if last is None:
@@ -419,6 +420,15 @@ class HeatMap:
             elif kind in SUITES and last is not cst.Return:
                 last = self.guards.ends_loop(above, node) or last
             child = above
+
+    def _applied_there(self, function: cst.CSTNode) -> bool:
+        """Say whether a lambda is applied to each element where it stands: ``map(lambda t:
+        t.to(device), batch)``."""
+        arg = self.tree.parents.get(function) if type(function) is cst.Lambda else None
+        call = self.tree.parents.get(arg) if isinstance(arg, cst.Arg) else None
+        if not isinstance(call, cst.Call) or call.args[0] is not arg:
+            return False
+        return self.loops.names.name(call.func) in _APPLYING
 
     def _repeats(self, loop: cst.CSTNode, child: cst.CSTNode) -> bool:
         if isinstance(loop, cst.For):

@@ -120,6 +120,7 @@ FACTS = {
     # numbers
     "dtype": "the dtype of the result",
     "gives": "of a layer: output and ``state``, output and a ``pair`` of states, or two ``cells``",
+    "steps": "of a recurrent layer or cell: the layer that runs all steps in one call",
     "gives-int": "the result is of integers, whatever the tensor holds",
     "gives-float": "the result is of fractions, whatever the tensor holds",
     "second-whole": "where it gives two tensors, the second is of integers",
@@ -131,6 +132,7 @@ FACTS = {
     "random": "draws random numbers",
     "finite": "asks for NaN or infinity",
     "arithmetic": "the in-place steps of which optimizers are written",
+    "adds": "adds up or counts the elements: a zero in place of one changes no sum",
     "square": "squares, or sums squares",
     "norm": "a norm",
     "log": "the operation that computes its logarithm, without underflow",
@@ -325,11 +327,11 @@ isposinf                  torch method compare finite
 isneginf                  torch method compare finite
 isin                      torch compare
 signbit                   torch method compare
-sum                       torch method reduce keeps-whole counts array
+sum                       torch method reduce adds keeps-whole counts array
 prod                      torch method reduce keeps-whole counts
-nansum                    torch method reduce keeps-whole counts
-mean                      torch method reduce array gives-float
-nanmean                   torch method reduce gives-float
+nansum                    torch method reduce adds keeps-whole counts
+mean                      torch method reduce adds array gives-float
+nanmean                   torch method reduce adds gives-float
 var                       torch method reduce gives-float
 std                       torch method reduce gives-float
 norm                      torch method reduce hint norm gives-float
@@ -342,11 +344,11 @@ max                       torch method reduce keeps-whole several-with-more arra
 min                       torch method reduce keeps-whole several-with-more array second-whole
 median                    torch method reduce several-with-more second-whole
 nanmedian                 torch method reduce several-with-more second-whole
-any                       torch method reduce gives-bool array
+any                       torch method reduce adds gives-bool array
 all                       torch method reduce gives-bool array
 argmax                    torch method reduce gives-int numpy=argmax
 argmin                    torch method reduce gives-int numpy=argmin
-count_nonzero             torch method reduce gives-int
+count_nonzero             torch method reduce adds gives-int
 quantile                  torch method reduce
 aminmax                   torch method reduce several
 std_mean                  torch reduce several
@@ -694,12 +696,12 @@ Embedding                 layer built parameters one-tensor
 EmbeddingBag              layer built parameters
 GroupNorm                 layer built parameters
 RMSNorm                   layer built parameters
-LSTM                      layer built parameters gives=pair
-LSTMCell                  layer built parameters gives=cells
-GRU                       layer built parameters gives=state
-GRUCell                   layer built parameters
-RNN                       layer built parameters gives=state
-RNNCell                   layer built parameters
+LSTM                      layer built parameters steps=LSTM gives=pair
+LSTMCell                  layer built parameters steps=LSTM gives=cells
+GRU                       layer built parameters steps=GRU gives=state
+GRUCell                   layer built parameters steps=GRU
+RNN                       layer built parameters steps=RNN gives=state
+RNNCell                   layer built parameters steps=RNN
 MultiheadAttention        layer built parameters
 Transformer               layer built parameters
 TransformerEncoder        layer built parameters

@@ -29,6 +29,7 @@ _SAME = ops.having("keeps-last") | ops.having("cast") - ops.having("gives-int") 
     "gives-bool"
 )
 _TURNS = ops.having("turns") | {"rearrange"}
+_LIKE = ops.having("like")
 _DROPOUT = regex(r"drop", re.IGNORECASE)
 _LAST = frozenset(("-1", "2", "3"))
 _SCALE_WORDS = regex(
@@ -303,13 +304,21 @@ def _unread(module: Module, chain: _Chain, softmax: cst.Call) -> bool:
     for made, name in chain.names:
         for read in readers_of(module, made, name):
             above = module.parent(read)
-            fact = attr_of(above) in ops.HOST_ATTRIBUTES
+            fact = attr_of(above) in ops.HOST_ATTRIBUTES or _shape_alone(module, read)
             inside = (
                 module.is_within(read, softmax) or module.small_statement(read) in chain.statements
             )
             if not fact and not inside and not _changed_in_place(module, read):
                 return False
     return True
+
+
+def _shape_alone(module: Module, read: cst.Name) -> bool:
+    """Say whether a read gives a new tensor its shape and nothing more: ``ones_like(scores)``."""
+    arg = module.parent(read)
+    call = module.parent(arg) if isinstance(arg, cst.Arg) else None
+    made = operation_of(module, call) if isinstance(call, cst.Call) else None
+    return made is not None and made.name in _LIKE and made.operands[:1] == (read,)
 
 
 def _changed_in_place(module: Module, read: cst.Name) -> bool:

@@ -16,7 +16,7 @@ from functools import partial
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.semantic.code.bindings import names_of_outer_scopes
+from torchlint.semantic.code.bindings import names_of_outer_scopes, sole_definition
 from torchlint.semantic.code.flow import call_sites, callees_of, escapes, reads_of
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.names import dotted_text
@@ -54,12 +54,12 @@ _PASSING = frozenset(
 _OUT_OF_REACH = frozenset("numpy matplotlib sklearn scipy seaborn skimage cv2 PIL pandas".split())
 _REGISTERS = ("register_parameter", "add_module", "register_module", "setattr", "Parameter")
 _LEARNS = ("module", "tensor")
+"""Kinds of attributes that may be trained."""
 _PLAIN = ("number", "str", "bool", "none", "ndarray", "device")
 _PLAIN_BASES = frozenset(("torch.nn.Module", "abc.ABC"))
 _STATELESS = ops.dotted("layer", "stateless")
 _TRANSFORMS = ("torchaudio.transforms.", "torchvision.transforms.")
 """Packages of layers without parameters."""
-"""Kinds of attributes that may be trained."""
 _GROWS = frozenset(("append", "extend", "insert", "appendleft", "setdefault"))
 _OWN = _GROWS | {"clear", "pop", "popleft", "keys", "update", "add", "remove", "index"}
 _BACK = frozenset(("backward", "manual_backward", "scale", "step", "minimize"))
@@ -430,7 +430,12 @@ class _GraphSearch:
             self.end(GraphOutcome.DROPPED if numbers else GraphOutcome.SHOWN)
         elif self._elsewhere(call, arg):
             return
-        elif called(word, CRITERION) or self._computes(call, word):
+        elif (
+            called(word, CRITERION)
+            or self._computes(call, word)
+            or name.startswith(_TRANSFORMS)
+            or _is_transform(self.module, call.func)
+        ):
             self.value(call)
         else:
             self.end(GraphOutcome.UNKNOWN)
@@ -442,11 +447,16 @@ class _GraphSearch:
         return called(word, METRIC) or (self.nothing_trains and not _TRAINS.search(word))
 
     def _elsewhere(self, call: cst.Call, arg: cst.Arg) -> bool:
-        """Follow an argument into a function of another file; say whether there is one."""
-        found = named(self.module, call.func)
+        """Follow an argument into a function of another file, or a method of a network there; say
+        whether there is one."""
+        func = call.func
+        methods = list(_methods(self.module, func)) if isinstance(func, cst.Attribute) else []
+        for where, callee in methods:
+            self._into(where, callee, call, arg, True)
+        found = named(self.module, func) if not methods else None
         if found is not None:
             self._into(*found, call, arg, False)
-        return found is not None
+        return bool(methods) or found is not None
 
     # -- names, containers, attributes -------------------------------------------------------------
 
@@ -832,6 +842,16 @@ def has_no_parameters(module: Module, model: cst.BaseExpression) -> bool:
 
 def _is_stateless(name: str) -> bool:
     return name in _STATELESS or name.startswith(_TRANSFORMS)
+
+
+def _is_transform(module: Module, func: cst.BaseExpression) -> bool:
+    """Say whether a callee is an object of these packages: ``Resize(128)(x)``."""
+    made = [func] if isinstance(func, cst.Call) else assigned_to(module, func)
+    alone = sole_definition(module, func) if isinstance(func, cst.Name) else None
+    made = [alone] if alone is not None else made
+    return bool(made) and all(
+        isinstance(each, cst.Call) and module.called(each).startswith(_TRANSFORMS) for each in made
+    )
 
 
 def _learns_nothing(module: Module, cls: cst.ClassDef) -> bool:
