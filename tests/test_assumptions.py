@@ -126,6 +126,7 @@ BROKEN = {
         "        self.state = self.state + x\n        return x\n",
         "def build():\n    return nn.TransformerEncoder(layer, 2)\n",
         "from timm import create_model\n",
+        "def watch(x):\n    return x.register_hook(print)\n",
     ),
     assumptions.LOSSES: (
         "class Loss:\n    def item(self):\n        return 1.0\n",
@@ -185,6 +186,8 @@ KEPT = {
         "class Plain:\n    def __init__(self, x):\n        self.x = self.x + x\n",
         "class Transformer(nn.Module):\n    pass\n",
         "timm = 3\n",
+        "def summary(model):\n    def register_hook(layer):\n"
+        "        print(layer)\n\n    model.apply(register_hook)\n",
     ),
     assumptions.LOSSES: (
         "class Data:\n    def items(self):\n        return []\n",
@@ -198,6 +201,7 @@ KEPT = {
     ),
     assumptions.TORCH: (
         "torch.backends.cudnn.benchmark = True\n",
+        "import builtins\n\nbuiltins.input = lambda prompt='': 'y'\n",
         "torch._dynamo.config.suppress_errors = True\n",
         "import functools\n\ntorch.load = functools.partial(torch.load, weights_only=False)\n",
         "def test(monkeypatch):\n    monkeypatch.setattr(torch.cuda, 'is_available', bool)\n",

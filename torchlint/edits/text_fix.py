@@ -192,6 +192,8 @@ def _remove(edit: Remove, removed: set[cst.CSTNode], context: EditContext) -> It
         lines and line is lines[0] and _all_gone(lines, removed)
     ):
         yield Splice(whole, "pass")
+    elif edit.remark and (remark := line.trailing_whitespace.comment) is not None:
+        yield Splice(Span(whole.start, context.text.index(remark.value, whole.end)), "")
     else:
         yield replace(_cut_line(line, context), comments=edit.comments)
 

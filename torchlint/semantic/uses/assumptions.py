@@ -95,7 +95,7 @@ _GRAPH = Wording(
     regex(
         r"\bTransformerEnc\w+|\bnn\.Transformer\b|\bMultiheadAtt\w+"
         r"|dot_product_attention|\bis_grad\w+\(|\bretain_gr\w+\("
-        r"|\btorch\.(?:compile|jit)\b|\bregister_(?:full_backward_)?hook\b"
+        r"|\btorch\.(?:compile|jit)\b|\.register_(?:full_backward_)?hook\b"
         r"|\bsaved_tensors_hooks\b|\bvit_\w+\(|\b(?:from|import) (?:transformers|timm|diffusers"
         r"|open_clip|xformers|flash_attn|fairseq|sentence_transformers)\b"
     ),
@@ -126,7 +126,7 @@ _SEVERAL = Wording(
 """Words without which a process puts what it computes on one accelerator."""
 _REPLACED = regex(
     r"^[^\S\n]*(?:torch|F|nn|Tensor|functional|builtins)\."
-    r"(?!(?:backends|_dynamo|_inductor|load|save|print)\b)[\w.]+\s*=[^=]"
+    r"(?!(?:backends|_dynamo|_inductor|load|save|print|input)\b)[\w.]+\s*=[^=]"
     r"|(?<!monkeypatch\.)\bsetattr\(\s*torch\b",
     re.MULTILINE,
 )
@@ -197,8 +197,7 @@ ASSUMPTIONS: Mapping[str, Assumption] = MappingProxyType(
             own_batches,
         ),
         EVALUATIONS: Assumption(
-            "In an evaluation, what objects other than networks give has no graph, or nobody asks "
-            "for it.",
+            "Nobody asks for gradients of what an evaluation computes, nor whether it has any.",
             differentiates_elsewhere,
         ),
         FRAMES: Assumption(
