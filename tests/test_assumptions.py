@@ -144,6 +144,8 @@ BROKEN = {
         "setattr(torch, 'stack', print)\n",
         "import builtins\n\nbuiltins.float = str\n",
         "import builtins\n\nbuiltins.print = builtins.print\nbuiltins.int = float\n",
+        "globals()['float'] = str\n",
+        "exec('float = str')\n",
         "class Named(torch.Tensor):\n    pass\n",
         "class Watch(torch.overrides.TorchFunctionMode):\n    pass\n",
     ),

@@ -21,7 +21,7 @@ from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.assumptions import EVALUATIONS, GRAPH, TORCH
 from torchlint.semantic.uses.graph_use import GraphOutcome, graph_fate
 from torchlint.semantic.values import definitions_behind
-from torchlint.semantic.values.inferred import inferred
+from torchlint.semantic.values.inferred import inferred, is_model_call
 
 if TYPE_CHECKING:
     from torchlint.semantic.code.tree import Function
@@ -89,7 +89,8 @@ def without_graph(
 )
 def _graph_is_unseen(module: Module, place: cst.CSTNode, *, leaves: bool = False) -> bool:
     """Say whether what a place may record a graph of ends in numbers, positions and the like, and
-    nothing there may train; with `leaves`, it may leave what is known."""
+    nothing there may train; with `leaves`, what an object that may be no network gives may leave
+    what is known."""
     if any(True for _ in module.within(place, cst.Yield)) or _casts_kept(module, place):
         return False
     if any(
@@ -100,10 +101,19 @@ def _graph_is_unseen(module: Module, place: cst.CSTNode, *, leaves: bool = False
         not _TRAINS.search((dotted_text(call.func) or "").rpartition(".")[2])
         and (
             (fate := graph_fate(module, call)) <= GraphOutcome.DROPPED
-            or (leaves and fate is GraphOutcome.UNKNOWN)
+            or (leaves and fate is GraphOutcome.UNKNOWN and not _is_network(module, call))
         )
         for call in module.within(place, cst.Call)
         if _may_record(module, call)
+    )
+
+
+def _is_network(module: Module, call: cst.Call) -> bool:
+    """Say whether a call runs a network, or a function in view that may."""
+    return (
+        inferred(module, call.func).kind == "module"
+        or is_model_call(module, call)
+        or bool(definitions_behind.functions(module, call))
     )
 
 

@@ -127,7 +127,8 @@ _SEVERAL = Wording(
 _REPLACED = regex(
     r"^[^\S\n]*(?:torch|F|nn|Tensor|functional|builtins)\."
     r"(?!(?:backends|_dynamo|_inductor|load|save|print|input)\b)[\w.]+\s*=[^=]"
-    r"|(?<!monkeypatch\.)\bsetattr\(\s*torch\b",
+    r"|(?<!monkeypatch\.)\bsetattr\(\s*torch\b"
+    r"|\bglobals\(\)\[[\"'](?:float|int)[\"']\]\s*=|\bexec\([\"'](?:float|int)\b",
     re.MULTILINE,
 )
 """Words without which torch's functions are torch's; what tests replace is put back. What changes
@@ -197,7 +198,8 @@ ASSUMPTIONS: Mapping[str, Assumption] = MappingProxyType(
             own_batches,
         ),
         EVALUATIONS: Assumption(
-            "Nobody asks for gradients of what an evaluation computes, nor whether it has any.",
+            "In an evaluation, what objects other than networks give has no graph, or nobody asks "
+            "for it.",
             differentiates_elsewhere,
         ),
         FRAMES: Assumption(
