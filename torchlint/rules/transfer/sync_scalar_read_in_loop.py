@@ -191,6 +191,7 @@ from torchlint.rules.transfer._deferred_reads import (
     read_where_used,
     shown_seldom,
 )
+from torchlint.rules.transfer._dict_reads import read_when_filled
 from torchlint.semantic.data.evaluated_batches import (
     shown_beside,
     waits_anyway,
@@ -476,6 +477,7 @@ def _at_once(module: Module, read: HostRead) -> Fix | None:
     """Return the fix by which a read that stays in its step is made with others."""
     return (
         _first_of(_TOGETHER, module, read)
+        or read_when_filled(module, read)
         or _element_fix(module, read)
         or read_at_once(module, read)
     )
