@@ -199,6 +199,8 @@ def _made_anew(
     """Say whether a step makes the dictionary itself, empty, before it fills it."""
     for each in module.within(home, cst.Assign):
         if module.before(each, first) and any(t.target.deep_equals(holder) for t in each.targets):
+            if len(each.targets) > 1 or not _unseen(module, home, holder, (each.value, first)):
+                return False
             match each.value:
                 case cst.Dict(elements=[]):
                     return True
