@@ -134,7 +134,12 @@ def test_what_may_see_the_dictionary_keeps_the_numbers(source: str) -> None:
     assert 'self.log["loss"], ' not in after
 
 
-def test_another_tensor_in_the_dictionary_would_become_a_number() -> None:
-    source = program("self.log = {}", 'self.log["out"] = out')
+@pytest.mark.parametrize(
+    ("put", "safeties"), [("out", set()), ("unknown(out)", {Safety.UNSAFE}), ("0", {Safety.SAFE})]
+)
+def test_another_tensor_in_the_dictionary_would_become_a_number(
+    put: str, safeties: set[Safety]
+) -> None:
+    source = program("self.log = {}", f'self.log["out"] = {put}')
     found = [each.fix for each in check(source, codes=CODES).findings if each.fix is not None]
-    assert {each.safety for each in found} == {Safety.UNSAFE}
+    assert {each.safety for each in found} == safeties

@@ -68,19 +68,20 @@ def read_when_filled(module: Module, read: HostRead) -> Fix | None:
     if row:
         code = f"{row} = {torch}.stack(({row})).tolist()"
     elif any(always) and _made_anew(module, home, holder, first):
-        each = "value" if plain else "value.reshape(())"
+        numbers = "[value.reshape(()) for value in logged.values()]"
+        numbers = "list(logged.values())" if plain else numbers
         items = f"for key, value in {name}.items() if {torch}.is_tensor(value)"
         code = (
             f"logged = {{key: value {items}}}\n"
-            f"values = {torch}.stack([{each} for value in logged.values()])\n"
+            f"values = {torch}.stack({numbers})\n"
             f"{name}.update(zip(logged, values.tolist()))"
         )
     else:
         return None
-    others = list(_put(module, home, holder, [each.node for each in fills]))
-    note = (
-        "" if row or all(inferred(module, each).kind in _NO_TENSORS for each in others) else _OTHERS
-    )
+    others = [inferred(module, v) for v in _put(module, home, holder, [e.node for e in fills])]
+    if not row and any(each.tensor for each in others):
+        return None
+    note = "" if row or all(each.kind in _NO_TENSORS for each in others) else _OTHERS
     edits: list[NodeEdit] = [
         Replace(each.node, kept_for_later(module, each, each.node)) for each in fills
     ]

@@ -459,11 +459,8 @@ def _read_together(module: Module, whole: cst.CSTNode) -> bool:
     match whole:
         case cst.Call(func=cst.Attribute(value=cst.Name() as name, attr=cst.Name("tolist"))):
             match sole_definition(module, name):
-                case cst.Call(
-                    func=stack,
-                    args=[cst.Arg(value=cst.ListComp(for_in=cst.CompFor(iter=of)))],
-                ):
-                    by_key = isinstance(of, cst.Call) and method_called(of) == "values"
+                case cst.Call(func=stack, args=[cst.Arg(value=of)]):
+                    by_key = any(method_called(c) == "values" for c in module.within(of, cst.Call))
                     return module.name(stack) == "torch.stack" and by_key
         case cst.Call(
             func=cst.Attribute(

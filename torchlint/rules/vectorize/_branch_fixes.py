@@ -23,6 +23,7 @@ from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.numbers import spelled_number
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import is_name, method_called
+from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.elements import one_dimensional
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
@@ -46,7 +47,7 @@ _BEST = (
     "it began with."
 )
 _CLAMPED = "The result is a tensor also where it was the number; a NaN stays one."
-_SCALES = frozenset(("mul", "div", "mul_", "div_", "multiply", "divide"))
+_SCALES = ops.having("in-place", "arithmetic")
 _ALWAYS = (
     "What is returned is a tensor in both cases; both are computed, and a NaN or infinity in the "
     "one not taken can reach the gradients."

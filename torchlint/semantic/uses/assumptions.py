@@ -78,19 +78,17 @@ _OWN_LOSSES = Wording(regex(r"^[ \t]+def item\(", re.MULTILINE), ("def item(",))
 """Words without which what has an ``item`` is torch's or NumPy's."""
 _FRAMES = Wording(
     regex(
-        r"_getframe|currentframe|_current_frames|\bf_(?:locals|globals|back)\b"
-        r"|\b(?:tb|gi|cr|ag)_frame\b|\bset(?:trace|profile)\b|\bsys\.monitoring\b|getargvalues"
+        r"\bf_(?:locals|globals)\b|\bset(?:trace|profile)\b|\bsys\.monitoring\b|getargvalues"
         r"|get(?:generator|coroutine|asyncgen)locals|getclosurevars|capture_locals|show_locals"
-        r"|get_(?:referrers|objects)|snoop"
+        r"|get_(?:referrers|objects)|snoop|\bgetinnerframes\b"
     ),
     tuple(
-        """getframe currentframe current_frames f_locals f_globals f_back tb_frame gi_frame cr_frame
-        ag_frame settrace setprofile sys.monitoring getargvalues locals getclosurevars
-        get_referrers get_objects snoop""".split()
+        """f_locals f_globals settrace setprofile sys.monitoring getargvalues locals
+        getclosurevars get_referrers get_objects snoop getinnerframes""".split()
     ),
 )
-"""Words without which no code reads the variables of a running function; a person at a breakpoint
-may."""
+"""Words without which no code reads the variables of a running function, as who asks a frame for its
+line or its caller does not; a person at a breakpoint may."""
 _GRAPH = Wording(
     regex(
         r"\bTransformerEnc\w+|\bnn\.Transformer\b|\bMultiheadAtt\w+"
