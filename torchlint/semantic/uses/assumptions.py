@@ -87,8 +87,8 @@ _FRAMES = Wording(
         getclosurevars get_referrers get_objects snoop getinnerframes""".split()
     ),
 )
-"""Words without which no code reads the variables of a running function, as who asks a frame for its
-line or its caller does not; a person at a breakpoint may."""
+"""Words without which no code reads the variables of a running function, as who asks a frame for
+its line or its caller does not; a person at a breakpoint may."""
 _GRAPH = Wording(
     regex(
         r"\bTransformerEnc\w+|\bnn\.Transformer\b|\bMultiheadAtt\w+"
@@ -228,7 +228,9 @@ ASSUMPTIONS: Mapping[str, Assumption] = MappingProxyType(
             "them there.",
             own_batches,
         ),
-        SIZES: Assumption("What is called a batch size is not negative.", None),
+        SIZES: Assumption(
+            "What is called a batch size is a whole number of Python's, and not negative.", None
+        ),
         STEPS: Assumption(
             "A loop over batches takes at least one step.",
             None,
