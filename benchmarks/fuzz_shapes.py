@@ -702,6 +702,60 @@ def evaluated(c: Choices) -> Core:
     return Core(head, lines, {name: kind})
 
 
+def moved_each_step(c: Choices) -> Core:
+    """A model that each step of a loop moves where it is (TL504)."""
+    move = c.pick(
+        "move of the model",
+        [
+            "model.to(device)",
+            "model = model.to(device)",
+            "model = model.to(device)  # there",
+            "model.to(x.device)",
+            "model.to(device=device)",
+            "model = model.to(torch.float64)",
+            "model = model.to(device); seen.append(1)",
+            "if seen:\n    model.to(device)",
+            "model.cpu(); model.to(device)",
+        ],
+        0.5,
+    )
+    first = c.pick(
+        "before the move",
+        [
+            "",
+            "x, y = x.to(device), y.to(device)",
+            "if len(seen) == 2: continue",
+            "if len(seen) == 2: break",
+            "seen.append(model(x).sum().item())",
+            "model.train(not model.training)",
+            "model = nn.Linear(8, 3)",
+            "seen.append(next(model.parameters()).dtype)",
+        ],
+        0.4,
+    )
+    use = c.pick(
+        "use",
+        [
+            "out = model(x)",
+            "out = model(x.to(next(model.parameters()).dtype)).float()",
+            "out = model.forward(x)",
+            "out = copy.deepcopy(model)(x)",
+            "out = model(x)\nmodel.double().float()",
+            "out = model(x)\nmodel.half().float()",
+            "out = model(x)\nmodel = nn.Sequential(model)",
+            "out = (lambda net: net(x))(model)",
+        ],
+        0.4,
+    )
+    failure = c.pick("failure", FAILURES, 0.3)
+    lines = ["total = 0.0", *c.pick("loop", LOOPS, 0.35).split("\n")]
+    step = "loss = criterion(out, y.to(out.device))\noptimizer.zero_grad()\nloss.backward()"
+    for part in (first, move, use, step, "optimizer.step()", failure, "total += loss.item()"):
+        lines += block(part) if part else []
+    lines.append(f"{INDENT}#in")
+    return Core(["seen = []"], lines, {"total": "number"}, modes=("cpu",))
+
+
 def kept_graph(c: Choices) -> Core:
     """Losses collected with their graphs (TL502)."""
     listed = c.pick("accumulator", ["list", "sum", "sum", "dict", "assigned"], 0.6)
@@ -2352,6 +2406,7 @@ SHAPES: dict[str, Callable[[Choices], Core]] = {
     "TL408": old_amp,
     "TL501": evaluated,
     "TL502": kept_graph,
+    "TL504": moved_each_step,
     "TL901": logged,
 }
 

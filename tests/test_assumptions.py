@@ -127,6 +127,7 @@ BROKEN = {
         "        self.state = self.state + x\n        return x\n",
         "def build():\n    return nn.TransformerEncoder(layer, 2)\n",
         "from timm import create_model\n",
+        "def watch(x):\n    return x.register_hook(print)\n",
     ),
     assumptions.LOSSES: (
         "class Loss:\n    def item(self):\n        return 1.0\n",
@@ -144,6 +145,8 @@ BROKEN = {
         "setattr(torch, 'stack', print)\n",
         "import builtins\n\nbuiltins.float = str\n",
         "import builtins\n\nbuiltins.print = builtins.print\nbuiltins.int = float\n",
+        "globals()['float'] = str\n",
+        "exec('float = str')\n",
         "class Named(torch.Tensor):\n    pass\n",
         "class Watch(torch.overrides.TorchFunctionMode):\n    pass\n",
     ),
@@ -161,6 +164,8 @@ KEPT = {
     ),
     assumptions.FRAMES: (
         "frames = 16\n",
+        "import inspect\n\n\ndef line():\n"
+        "    return inspect.getframeinfo(inspect.currentframe().f_back).lineno\n",
         "f_backs = []\n",
         "def stop():\n    breakpoint()\n",
         "def settraces(net):\n    return net\n",
@@ -186,6 +191,8 @@ KEPT = {
         "class Plain:\n    def __init__(self, x):\n        self.x = self.x + x\n",
         "class Transformer(nn.Module):\n    pass\n",
         "timm = 3\n",
+        "def summary(model):\n    def register_hook(layer):\n"
+        "        print(layer)\n\n    model.apply(register_hook)\n",
     ),
     assumptions.LOSSES: (
         "class Data:\n    def items(self):\n        return []\n",
@@ -199,6 +206,7 @@ KEPT = {
     ),
     assumptions.TORCH: (
         "torch.backends.cudnn.benchmark = True\n",
+        "import builtins\n\nbuiltins.input = lambda prompt='': 'y'\n",
         "torch._dynamo.config.suppress_errors = True\n",
         "import functools\n\ntorch.load = functools.partial(torch.load, weights_only=False)\n",
         "def test(monkeypatch):\n    monkeypatch.setattr(torch.cuda, 'is_available', bool)\n",

@@ -3,6 +3,8 @@ agree but for rounding, dtypes, shapes and the random state are the same."""
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -143,8 +145,58 @@ NEW = {
         turns("total += pred[i].log_softmax(dim=0).mean(dim=0)", over="pred.size(0)"),
         "pred.log_softmax(dim=1).mean(dim=1)",
     ),
+    "one side or the other": (
+        turns(
+            "error = (pred[i, :] - target[i, :]).abs()\n"
+            "if error.max() > 0.52:\n    total += error.pow(2).sum()\n"
+            "else:\n    total += error.sum()",
+            over="pred.size(0)",
+        ),
+        "torch.where(",
+    ),
+    "one side alone": (
+        turns(
+            "p = (pred[i, :] - target[i, :]).abs()\n"
+            "if p.mean() > 0.51:\n    total += p.pow(3).mean()",
+            start="total = pred.mean()",
+            over="pred.size(0)",
+        ),
+        "torch.where(",
+    ),
+    "a constant on one side": (
+        turns(
+            "if pred[:, i].sum() > target[:, i].sum():\n    total += pred[:, i].mean()\n"
+            "else:\n    total += 0.25"
+        ),
+        "0.25",
+    ),
+    "bound to a name": (
+        turns(
+            "p = (pred[i, :] - target[i, :]).abs().mean()\nif p > 0.5:\n    p = p * 2\n"
+            "if p < 0.9:\n    q = p\nelse:\n    q = p.square()\ntotal += q",
+            over="pred.size(0)",
+        ),
+        "p = torch.where(p > 0.5, p * 2, p)",
+    ),
 }
 KEPT = {
+    "a side that does more": turns(
+        "if pred[:, i].mean() > 0.5:\n    total += pred[:, i].mean()\n    found.append(total)"
+    ),
+    "sides that do different things": turns(
+        "if pred[:, i].mean() > 0.5:\n    total += pred[:, i].mean()\nelse:\n    total = 0.0"
+    ),
+    "a third side": turns(
+        "if pred[:, i].mean() > 0.5:\n    total += pred[:, i].mean()\n"
+        "elif pred[:, i].sum() > 9:\n    total += 1.0"
+    ),
+    "a turn that is left out": turns(
+        "if pred[:, i].mean() > 0.5:\n    continue\ntotal += pred[:, i].mean()"
+    ),
+    "a name of the turn before": turns(
+        "if pred[:, i].mean() > 0.5:\n    q = pred[:, i].mean()\ntotal += q",
+        start="total, q = 0.0, pred.sum()",
+    ),
     "another part": turns("total += (pred[:, i] * pred[:, 0]).mean()"),
     "the index itself": turns("total += pred[:, i].mean() * i"),
     "a tensor of unknown size": turns(
@@ -217,3 +269,27 @@ def test_the_findings_stay_where_no_fix_is_known() -> None:
     assert all(
         check(KEPT[name], codes=CODES).findings for name in ("another part", "the index itself")
     )
+
+
+SEED = Path(__file__).parent.parent / "fixtures" / "seeds" / "loss_with_control_flow.py"
+
+
+def test_the_loss_of_the_seed_gets_a_whole_patch() -> None:
+    source = re.sub(r"  # TL\d+$", "", SEED.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    after = fixed(source, "unsafe", codes=frozenset({"TL601", "TL602"})).after
+    loss = after[after.index("class PickyLoss") : after.index("class CalmLoss")]
+    assert "for i" not in loss
+    assert " if " not in loss
+    assert loss.count("torch.where(") == 2
+    end = """
+found = []
+torch.manual_seed(3)
+for scale in (0.1, 0.6, 1.0, 30.0):
+    pred = (torch.randn(9, 8) * scale).requires_grad_()
+    target = torch.zeros(9, 8)
+    PickyLoss()(pred, target).backward()
+    found += [PickyLoss()(pred, target).detach(), pred.grad.clone()]
+"""
+    before, behind = (ran(each + end)[0]["found"] for each in (source, after))
+    for one, two in zip(before, behind, strict=True):
+        assert torch.allclose(one, two, rtol=1e-5)

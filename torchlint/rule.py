@@ -135,11 +135,13 @@ class Remove:
 
     Where the statement is the only one of its block, the engine writes ``pass``. With `comments`,
     those right above it go too, where a blank line, another comment or the end of the block comes
-    behind it, so that they would stand above nothing.
+    behind it, so that they would stand above nothing. With `remark`, a comment behind it stays as a
+    line of its own.
     """
 
     node: cst.CSTNode
     comments: bool = False
+    remark: bool = False
 
 
 @frozen

@@ -192,6 +192,8 @@ def _remove(edit: Remove, removed: set[cst.CSTNode], context: EditContext) -> It
         lines and line is lines[0] and _all_gone(lines, removed)
     ):
         yield Splice(whole, "pass")
+    elif edit.remark and (remark := line.trailing_whitespace.comment) is not None:
+        yield Splice(Span(whole.start, context.text.index(remark.value, whole.end)), "")
     else:
         yield replace(_cut_line(line, context), comments=edit.comments)
 
@@ -340,7 +342,10 @@ def _insert(edit: InsertBefore | InsertAfter, context: EditContext) -> Splice:
         new = cst.parse_module(edit.code.strip("\n"))
     except cst.ParserSyntaxError:
         raise WithheldError("the code to insert does not parse") from None
-    lines = [indent + rendered(statement, context.tree, indent) for statement in new.body]
+    lines = [
+        indent + rendered(statement, context.tree, indent) + _remark(statement)
+        for statement in new.body
+    ]
     start = context.line_start(context.span(line).start)
     if isinstance(edit, InsertBefore):
         return Splice(
@@ -348,6 +353,13 @@ def _insert(edit: InsertBefore | InsertAfter, context: EditContext) -> Splice:
         )
     end = context.after_line(line)
     return Splice(Span(end, end), context.as_written("".join(f"\n{code}" for code in lines), end))
+
+
+def _remark(statement: cst.CSTNode) -> str:
+    """Return the comment behind a statement on its line, as it is written."""
+    rest = getattr(statement, "trailing_whitespace", None)
+    comment = rest.comment if isinstance(rest, cst.TrailingWhitespace) else None
+    return f"  {comment.value}" if comment is not None else ""
 
 
 def _insertable(node: cst.CSTNode, context: EditContext) -> Line:

@@ -62,8 +62,10 @@ def train_step(x, y):
 ```
 
 ## Fix safety
-Suggestion: the same work before the loop, where the loop's body holds it as a statement of its own.
-An optimizer that is built once keeps its state, so training changes, which is the purpose.
+Safe for a module that the loop only runs and trains, and that it moves before anything else is done
+with it; unsafe where something else in the loop may move it. All else is a suggestion: the same
+work before the loop, where the loop's body holds it as a statement of its own. An optimizer that is
+built once keeps its state, so training changes, which is the purpose.
 
 ## Measure
 Timed is one pass over the batches, with a model of many modules that is on its device already. A
@@ -95,6 +97,7 @@ from torchlint.semantic.device.transfers import is_cached
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import Heat, heat_of
 from torchlint.semantic.torch import ops
+from torchlint.semantic.uses.assumptions import STEPS, TORCH
 from torchlint.semantic.uses.graph_use import has_no_parameters
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import named_device
@@ -108,6 +111,8 @@ _NEVER = (
     "{construct} is built anew for every batch: new random weights each time, which are "
     "never trained."
 )
+_ELSEWHERE = "What the loop moves elsewhere stays there in the steps behind that."
+_NO_STEP = "A loop without steps leaves the module where it was."
 _LOST = (
     "{construct} is built anew for every batch and loses its state; build it once, before the loop."
 )
@@ -251,17 +256,73 @@ def _switched(module: Module, node: cst.Call) -> bool:
 
 
 def _fix(module: Module, node: cst.Call) -> Fix | None:
+    """Return the fix that does a line of the loop's own before the loop."""
     statement, loop = module.small_statement(node), module.loop(node)
-    whole = isinstance(statement, cst.Expr) and statement.value is node
-    if (
-        statement is None
-        or not whole
-        or loop is None
-        or module.parent(module.statement(node)) is not loop.body
-    ):
+    match statement:
+        case cst.Expr(value=value) | cst.Assign(value=value) if value is node:
+            pass
+        case _:
+            return None
+    line = module.statement(node)
+    if loop is None or module.parent(line) is not loop.body:
         return None
-    edits = (InsertBefore(loop, module.source_of(node)), Remove(statement))
-    return Fix(edits, Safety.SUGGESTION, "Do it once, before the loop")
+    if isinstance(statement, cst.Assign) and not _moves(module, node):
+        return None
+    comment = (
+        line.trailing_whitespace.comment if isinstance(line, cst.SimpleStatementLine) else None
+    )
+    code = module.source_of(statement) + (f"  {comment.value}" if comment is not None else "")
+    edits = (InsertBefore(loop, code), Remove(statement, comments=True))
+    title = "Do it once, before the loop"
+    if not _moves(module, node) or not _comes_first(module, node, loop):
+        return Fix(edits, Safety.SUGGESTION, title)
+    if not _stays(module, node, loop):
+        return Fix(edits, Safety.UNSAFE, title, _ELSEWHERE)
+    return Fix(edits, Safety.SAFE, title, assumes={STEPS: _NO_STEP, TORCH: _ELSEWHERE})
+
+
+def _moves(module: Module, node: cst.Call) -> bool:
+    """Say whether a call moves a module, which has no effect where that lies there already."""
+    name = node.func.value if isinstance(node.func, cst.Attribute) else None
+    return method_called(node) in ("to", "cuda") and name is not None and _is_module(module, name)
+
+
+def _comes_first(module: Module, node: cst.Call, loop: cst.CSTNode) -> bool:
+    """Say whether each turn of a loop comes to a call, before it uses what the call moves."""
+    moved, line = getattr(node.func, "value", node), module.statement(node) or node
+    used = module.names_in(moved)
+    turn = [
+        each
+        for each in module.within(loop, cst.Name, cst.Break, cst.Continue, cst.Return)
+        if module.before(each, line)
+    ]
+    return not any(not isinstance(each, cst.Name) or each.value in used for each in turn)
+
+
+def _stays(module: Module, node: cst.Call, loop: cst.CSTNode) -> bool:
+    """Say whether a loop only runs and trains a module that a name holds, so that it stays where it
+    is."""
+    match node.func:
+        case cst.Attribute(value=cst.Name(value=name)):
+            pass
+        case _:
+            return False
+    users = [
+        module.parent(each)
+        for each in reads_of(module, loop, name)
+        if not module.is_within(each, node)
+    ]
+    return all(
+        (isinstance(user, cst.Call) and is_name(user.func, name))
+        or (isinstance(user, cst.Attribute) and user.attr.value in _KEEPS)
+        for user in users
+    )
+
+
+_KEEPS = frozenset(
+    "parameters named_parameters train eval zero_grad state_dict training modules".split()
+)
+"""What a module does without going elsewhere."""
 
 
 # Methods of a module that return the module itself.

@@ -35,6 +35,7 @@ from torchlint.rule import (
 from torchlint.semantic.code.bindings import meaning_of
 from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.imports import name_for_module
+from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.text import remarked
 from torchlint.semantic.data.per_step_use import LOG_EVERY, log_lines, redraws_bar
 from torchlint.semantic.device.host_reads import HostRead, number_kind, scalar_reads
@@ -61,6 +62,7 @@ from torchlint.semantic.uses.assumptions import (
     LOSSES,
     MEMORY,
     ONE_DEVICE,
+    SIZES,
     STEPS,
     TORCH,
 )
@@ -207,6 +209,9 @@ class _Deferral:
         if len(found.terms) > 1:
             self.assumes[ONE_DEVICE] = _APART
         self.notes += _differing(self.module, found)
+        added_up = [added(self.module, step) for step in found.sum.steps]
+        if any(_is_batch_size(leaf) for whole in added_up for leaf in _leaves(whole)):
+            self.assumes[SIZES] = _OF_NUMPY
         if not reaches_line_behind(self.module, found.sum.loop, found.sum.name):
             self.notes.append(_LEFT)
         if found.kind == "float" and found.sum.whole:
@@ -343,8 +348,14 @@ def _differing(module: Module, found: _Sum) -> Iterator[str]:
     if not all(isinstance(each, (cst.Integer, cst.Float)) for each in divisors):
         yield _ONCE
     leaves = [leaf for whole in added_up for leaf in _leaves(whole) if leaf not in terms]
-    if not all(is_python_number(module, leaf) for leaf in leaves):
+    unknown = [leaf for leaf in leaves if not is_python_number(module, leaf)]
+    if not all(_is_batch_size(leaf) for leaf in unknown):
         yield _OF_NUMPY
+
+
+def _is_batch_size(node: cst.BaseExpression) -> bool:
+    """Say whether something is called a batch size: ``args.batch_size``."""
+    return (dotted_text(node) or "").endswith(("batch_size", "BATCH_SIZE"))
 
 
 def _counts_each_step(module: Module, found: _Sum) -> bool:

@@ -59,6 +59,8 @@ _HOPS = 6
 
 RANDOM, ROUNDS, SEVERAL, VIEW = "random", "rounds", "several", "view"
 ITEMS = "items"
+_FEW = 2
+"""Elements that are written as kernels of their own at no more than what a copy costs."""
 
 
 @frozen
@@ -142,6 +144,7 @@ class _Region:
         self.changes: set[str] = set()
         self.read: cst.BaseExpression | None = None
         self._seen: set[cst.CSTNode] = set()
+        self._writes = 0
 
     # -- down: what an expression is made of -------------------------------------------------------
 
@@ -374,6 +377,8 @@ class _Region:
                 self.take(above)
             case cst.Index():
                 self._index(above)
+            case cst.AssignTarget(target=cst.Subscript()):
+                self._written(self.module.parent(above))
             case cst.Assign(targets=[cst.AssignTarget(target=target)], value=value) if (
                 value is node
             ):
@@ -451,6 +456,21 @@ class _Region:
                 return moved and assign in definitions_of(self.module, move.source)
         return False
 
+    def _written(self, line: cst.CSTNode | None) -> None:
+        """Follow ``start[1] = 1``, in the same turn as the tensor is made: on the device that is a
+        kernel."""
+        self._writes += 1
+        if (
+            not isinstance(line, cst.Assign)
+            or self._writes > _FEW
+            or not self._is_number(line.value)
+            or inferred(self.module, line.value).tensor
+            or any(
+                self.module.loops(line) != self.module.loops(factory) for factory in self.factories
+            )
+        ):
+            raise _UnknownError
+
     def _reads(self, assign: cst.Assign, name: str) -> list[cst.Name]:
         scope = self.module.scope(assign)
         found = reads_of(self.module, scope, name)
@@ -521,8 +541,15 @@ class _Region:
                 fact = attr_of(above) in _FACTS - {"type"}
                 fresh = isinstance(above, (cst.BinaryOperation, cst.Comparison, cst.Index))
                 gone = read is name or self._gone(move, name, read)
-                if not gone and not fact and not fresh:
+                if not gone and not fact and not fresh and not self._written_before(move, read):
                     raise _UnknownError
+
+    def _written_before(self, move: Transfer, read: cst.CSTNode) -> bool:
+        """Say whether a read is a place that is written before the move."""
+        place, above = read, self.module.parent(read)
+        while isinstance(above, cst.Subscript) and above.value is place:
+            place, above = above, self.module.parent(above)
+        return isinstance(above, cst.AssignTarget) and self.module.before(read, move.call)
 
     def _gone(self, move: Transfer, name: cst.Name, read: cst.Name) -> bool:
         """Say whether a read comes behind the move, which has put the copy in the tensor's

@@ -533,7 +533,7 @@ def _placed(module: Module, factory: cst.Call) -> Fix | None:
                 and isinstance(module.parent(move.call), (cst.Assign, cst.Return)),
             )
         else:
-            removed.append(Remove(line))
+            removed.append(Remove(line, remark=True))
     whys = [*placement.changes]
     for each in placement.factories:
         if not is_sized_type(module, each):

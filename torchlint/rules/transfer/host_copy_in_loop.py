@@ -143,10 +143,11 @@ from torchlint.rule import (
     wait_for,
 )
 from torchlint.rules.transfer._host_copy_fixes import count_fix, parts_fix, parts_of, taken_apart
+from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.destinations import destinations
 from torchlint.semantic.code.flow import call_sites, reads_of
 from torchlint.semantic.code.reaching import assigned_to
-from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS
+from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, method_called
 from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_reads, widened_copy
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import Grade, heat_of, inner_loop, loop_in_sight
@@ -450,9 +451,14 @@ def _scalar_read(module: Module, whole: cst.CSTNode) -> bool:
 
 
 def _read_together(module: Module, whole: cst.CSTNode) -> bool:
-    """Say whether numbers, written out in a tuple or list, are stacked for one read: that is
-    what TL101's fix makes of a read for each."""
+    """Say whether numbers, written out in a tuple or list or the values of a dictionary, are
+    stacked for one read: that is what TL101's fix makes of a read for each."""
     match whole:
+        case cst.Call(func=cst.Attribute(value=cst.Name() as name, attr=cst.Name("tolist"))):
+            match sole_definition(module, name):
+                case cst.Call(func=stack, args=[cst.Arg(value=of)]):
+                    by_key = any(method_called(c) == "values" for c in module.within(of, cst.Call))
+                    return module.name(stack) == "torch.stack" and by_key
         case cst.Call(
             func=cst.Attribute(
                 value=cst.Call(func=stack, args=[cst.Arg(value=cst.Tuple() | cst.List() as parts)]),

@@ -105,9 +105,10 @@ the loop (`float(acc)` is written there) or multiplied by sizes and literals; li
 lines behind the loop, or between two runs of it, read (`acc = torch.stack(acc).tolist()` is put
 behind the loop where the mean of it is taken, else `acc = [...]`); neighbours, in a tuple, in one
 statement or in lines below each other, that become one read of a stacked tensor, where each
-certainly has no dimension; names that are read now and then; and arithmetic with several reads
-(`float(a) / (float(b) + 1e-6)`) that is done on the device in float64, where each divisor is a
-whole number and a fraction, and so never zero.
+certainly has no dimension; numbers that a step puts into a dictionary one by one, where nothing
+looks at that before the last of them, which become one read behind it; names that are read now and
+then; and arithmetic with several reads (`float(a) / (float(b) + 1e-6)`) that is done on the device
+in float64, where each divisor is a whole number and a fraction, and so never zero.
 
 Where the device would round a sum in another way, as a term that is divided, where there may be no
 float64 (MPS), or what is added may not be whole, the tensors are kept instead, and their numbers
@@ -192,6 +193,7 @@ from torchlint.rules.transfer._deferred_reads import (
     read_where_used,
     shown_seldom,
 )
+from torchlint.rules.transfer._dict_reads import read_when_filled
 from torchlint.semantic.data.evaluated_batches import (
     shown_beside,
     waits_anyway,
@@ -527,6 +529,7 @@ def _at_once(module: Module, read: HostRead) -> Fix | None:
     """Return the fix by which a read that stays in its step is made with others."""
     return (
         _first_of(_TOGETHER, module, read)
+        or read_when_filled(module, read)
         or _element_fix(module, read)
         or read_at_once(module, read)
     )

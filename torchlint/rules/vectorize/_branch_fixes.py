@@ -6,17 +6,29 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torchlint.rule import Fix, InsertAfter, Module, NeedImport, NodeEdit, Replace, Safety
+from torchlint.rule import (
+    Fix,
+    InsertAfter,
+    Module,
+    NeedImport,
+    NodeEdit,
+    Remove,
+    Replace,
+    Safety,
+    as_receiver,
+)
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.numbers import spelled_number
 from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.code.tree import is_name
+from torchlint.semantic.code.tree import is_name, method_called
+from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.elements import one_dimensional
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
 
+_EFFECTS = (cst.NamedExpr, cst.Await, cst.Yield, cst.Lambda)
 _ASKS = ("any", "sum")
 _EMPTY = (
     "The write is done where the mask is empty, too: autograd counts it as a change in place, and "
@@ -29,6 +41,16 @@ _SCALED = (
 _GIVEN = (
     "What is zero, false or empty, but not None, counts as given, and a tensor of several elements "
     "no longer raises."
+)
+_BEST = (
+    "What is kept is a tensor without a graph, also where nothing was better than the number that "
+    "it began with."
+)
+_CLAMPED = "The result is a tensor also where it was the number; a NaN stays one."
+_SCALES = ops.having("in-place", "arithmetic")
+_ALWAYS = (
+    "What is returned is a tensor in both cases; both are computed, and a NaN or infinity in the "
+    "one not taken can reach the gradients."
 )
 _ONCE = "Only code that looks at each operation can tell one comparison from many."
 _FLAT = "What is no vector, or has no dimension at all, gives a list as well, where it raised."
@@ -249,6 +271,133 @@ def _number(module: Module, node: cst.BaseExpression) -> bool:
     return spelled_number(module, node) is not None or (
         isinstance(node, (cst.Name, cst.Attribute)) and inferred(module, node).kind == "number"
     )
+
+
+def kept_best(module: Module, holder: cst.If | cst.IfExp, test: cst.BaseExpression) -> Fix | None:
+    """Return the fix of ``best = loss if best is None or loss < best else best``, and of
+    ``if loss < best: best = loss``: the device keeps the better one."""
+    place: cst.CSTNode = holder
+    if isinstance(holder, cst.If):
+        made = _sole_assignment(holder)
+        if made is None or holder.orelse is not None:
+            return None
+        name, better = made
+        kept, left = name.value, better
+    else:
+        place = module.parent(holder) or holder
+        match place:
+            case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=kept))]):
+                left = holder.body
+            case _:
+                return None
+        sides = [side for side in (left, holder.orelse) if not is_name(side, kept)]
+        if len(sides) != 1:
+            return None
+        better = sides[0]
+    value, first = inferred(module, better), _asks_for_none(holder.test, test, kept)
+    if first is None or not value.tensor or value.rank != 0 or kept not in module.names_in(test):
+        return None
+    if dotted_text(better) is None or (first and better is not left):
+        return None
+    torch, source = name_for_module(module, "torch", "torch"), module.source_of
+    new = source(better) if value.grad is False else f"{source(better)}.detach()"
+    pair = f"{new}, {kept}" if better is left else f"{kept}, {new}"
+    code = f"{torch}.where({source(test)}, {pair})"
+    code = f"{new} if {kept} is None else {code}" if first else code
+    edits = (Replace(place, cst.parse_statement(f"{kept} = {code}")), NeedImport("torch", torch))
+    return Fix(edits, Safety.UNSAFE, "Keep the better one on the device", _BEST)
+
+
+def _sole_assignment(node: cst.If) -> tuple[cst.Name, cst.BaseExpression] | None:
+    """Return the name and the value of the one assignment that a test guards."""
+    match node.body:
+        case cst.IndentedBlock(
+            body=[
+                cst.SimpleStatementLine(
+                    body=[
+                        cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as name)], value=new)
+                    ]
+                )
+            ]
+        ):
+            return name, new
+    return None
+
+
+def _asks_for_none(whole: cst.BaseExpression, test: cst.BaseExpression, name: str) -> bool | None:
+    """Say whether a test asks first whether there is anything yet, ``best is None or``; None where
+    it asks for something else."""
+    if whole is test:
+        return False
+    match whole:
+        case cst.BooleanOperation(
+            left=cst.Comparison(
+                left=left,
+                comparisons=[
+                    cst.ComparisonTarget(operator=cst.Is() | cst.Equal(), comparator=nothing)
+                ],
+            ),
+            operator=cst.Or(),
+            right=right,
+        ) if right is test and is_name(left, name) and is_name(nothing, "None"):
+            return True
+    return None
+
+
+def returned_where(module: Module, node: cst.If, test: cst.BaseExpression) -> Fix | None:
+    """Return the fix of ``if error == 0: return float("inf")`` right before ``return`` of a number
+    of the device: both are computed, and the device chooses."""
+    block = module.parent(node)
+    lines = list(block.body) if isinstance(block, cst.IndentedBlock) else []
+    at = next((number for number, line in enumerate(lines) if line is node), len(lines))
+    last = lines[at + 1] if at + 1 < len(lines) else None
+    early, late = _returned(node.body), _returned(last)
+    if node.orelse is not None or early is None or late is None or last is None:
+        return None
+    value = inferred(module, late)
+    number = inferred(module, early).kind == "number" or spelled_number(module, early) is not None
+    if not number or not value.tensor or value.rank != 0 or value.dtype == "bool":
+        return None
+    if inferred(module, test).rank != 0 or any(True for _ in module.within(late, *_EFFECTS)):
+        return None
+    torch = name_for_module(module, "torch", "torch")
+    source = module.source_of
+    code = f"return {torch}.where({source(test)}, {source(early)}, {source(late)})"
+    edits = (
+        Replace(node, cst.parse_statement(code)),
+        Remove(last),
+        NeedImport("torch", torch),
+    )
+    return Fix(edits, Safety.UNSAFE, "Choose with torch.where on the device", _ALWAYS)
+
+
+def _returned(suite: cst.CSTNode | None) -> cst.BaseExpression | None:
+    """Return what the one line of a block, or a line, returns."""
+    line = suite.body[0] if isinstance(suite, cst.IndentedBlock) and len(suite.body) == 1 else suite
+    match line:
+        case cst.SimpleStatementLine(body=[cst.Return(value=cst.BaseExpression() as value)]):
+            return value
+    return None
+
+
+def clamped(module: Module, node: cst.Call, tensor: cst.BaseExpression, word: str) -> Fix | None:
+    """Return the fix of ``x.div_(max(1.0, norm / most))``, of a number and a tensor without a
+    dimension that only scale another tensor: the device compares."""
+    others = [arg.value for arg in node.args if arg.value is not tensor]
+    above = module.parent(node)
+    taker = module.taker(node) if isinstance(above, cst.Arg) else None
+    scales = isinstance(above, cst.BinaryOperation) or (
+        taker is not None and method_called(taker) in _SCALES
+    )
+    value = inferred(module, tensor)
+    if len(others) != 1 or not scales or value.rank or value.dtype not in (None, "float"):
+        return None
+    if not _number(module, others[0]):
+        return None
+    bound = "min" if word == "max" else "max"
+    code = f"{module.source_of(as_receiver(tensor))}.clamp({bound}={module.source_of(others[0])})"
+    new = cst.parse_expression(code).with_changes(lpar=node.lpar, rpar=node.rpar)
+    return Fix((Replace(node, new),), Safety.UNSAFE, "Compare on the device", _CLAMPED)
 
 
 def given_test(module: Module, test: cst.BaseExpression) -> Fix | None:

@@ -18,6 +18,7 @@ from torchlint.rule import (
     Fix,
     InsertAfter,
     Module,
+    NeedImport,
     NodeEdit,
     Remove,
     Replace,
@@ -26,6 +27,7 @@ from torchlint.rule import (
     one_sentence,
 )
 from torchlint.semantic.code.flow import reads_of
+from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, read_behind, readers_of
 from torchlint.semantic.code.tree import is_name, keyword_of, method_called
@@ -47,6 +49,8 @@ _HOPS = 4
 _JOINS = ("torch.stack", "torch.cat")
 _KEEPS_FLOATS = ops.having("keeps-whole") | ops.having("pointwise")
 """Of floating numbers these give floating numbers."""
+_ROW = 50
+"""Characters of what torch.where chooses from that stand in one line."""
 _TITLE = "Compute all of them at once"
 _ORDER = "Sums are made in another order and may round differently in the last place"
 _SHAPES = (
@@ -54,6 +58,7 @@ _SHAPES = (
     "of other sizes than the loop counts, raise or are paired otherwise."
 )
 _EMPTY_ROW = "A row of which the mask selects nothing gives infinity instead of an error."
+_BOTH = "Both sides are computed; a NaN or infinity in the side not taken can reach the gradients."
 
 
 class _UnknownError(Exception):
@@ -159,6 +164,10 @@ class _Form:
                     made, also = self._statement(only)
                     new.append(line.with_changes(body=[made]))
                     edits += also
+                case cst.If():
+                    made, also = self._chosen(line)
+                    new.append(cst.SimpleStatementLine([made], leading_lines=line.leading_lines))
+                    edits += also
                 case _:
                     raise _UnknownError
         self._unseen_behind(loop)
@@ -219,16 +228,20 @@ class _Form:
     def _added(
         self, name: str, term: cst.BaseExpression
     ) -> tuple[cst.BaseSmallStatement, list[NodeEdit]]:
-        """Return the statement that adds up all terms; a sum that starts at nothing is bound by
-        it."""
-        part = self._mapped(term)
+        """Return the statement that adds up all terms."""
+        return self._summed(name, self._mapped(term), _floats(self.module, term))
+
+    def _summed(
+        self, name: str, part: _Part, floats: bool
+    ) -> tuple[cst.BaseSmallStatement, list[NodeEdit]]:
+        """Return the statement that adds up parts; a sum that starts at nothing is bound by it."""
         total = self._call(part.node, "sum", f"dim={part.at}")
         start = self._bound_before(name)
         match start:
             case cst.Assign(targets=[_], value=cst.Integer("0")):
                 dropped = True
             case cst.Assign(targets=[_], value=cst.Float(value=zero)) if float(zero) == 0:
-                dropped = _floats(self.module, term)
+                dropped = floats
             case _:
                 dropped = False
         target = cst.Name(name)
@@ -236,6 +249,42 @@ class _Form:
             return cst.AugAssign(target, cst.AddAssign(), total), []
         self.starts.setdefault(start, set()).add(name)
         return cst.Assign([cst.AssignTarget(target)], total), []
+
+    def _chosen(self, node: cst.If) -> tuple[cst.BaseSmallStatement, list[NodeEdit]]:
+        """Return the statement that chooses for each part what a test of it, one number, chooses
+        in the loop: what is added to a sum, or bound to a name."""
+        test = self._mapped(node.test)
+        if test.rank != 0 or (node.orelse is not None and not isinstance(node.orelse, cst.Else)):
+            raise _UnknownError
+        name, adds, value = _one_step(node.body)
+        other = self.parts.get(name)
+        added = [value]
+        if node.orelse is not None:
+            name_of_other, adds_other, otherwise = _one_step(node.orelse.body)
+            if (name_of_other, adds_other) != (name, adds):
+                raise _UnknownError
+            other = self._of(otherwise)
+            added.append(otherwise)
+        elif adds:
+            other = _Part(cst.Integer("0"), None, 0)
+        if other is None or (adds and name in self.parts):
+            raise _UnknownError
+        sides = [self._of(value), other]
+        if any(each.rank != 0 or each.masked is not None for each in sides):
+            raise _UnknownError
+        torch = name_for_module(self.module, "torch", "torch")
+        codes = [cst.Module([]).code_for_node(each.node) for each in (test, *sides)]
+        apart = len("".join(codes)) > _ROW
+        args = "".join(f"\n    {each}," for each in codes) + "\n" if apart else ", ".join(codes)
+        part = self._paired(cst.parse_expression(f"{torch}.where({args})"), [test, *sides])
+        self.notes.append(_BOTH)
+        edits: list[NodeEdit] = [NeedImport("torch", torch)]
+        if adds:
+            floats = all(_floats(self.module, each) for each in added)
+            made, also = self._summed(name, part, floats)
+            return made, [*edits, *also]
+        self.parts[name] = replace(part, node=cst.Name(name))
+        return cst.Assign([cst.AssignTarget(cst.Name(name))], part.node), edits
 
     def _bound_before(self, name: str) -> cst.Assign | None:
         """Return the assignment in the loop's own block that alone starts a variable, and that
@@ -598,6 +647,26 @@ class _Form:
         found = cst.parse_expression(f"({code}.{method}({args}))")
         assert isinstance(found, cst.Call)
         return found.with_changes(lpar=[], rpar=[])
+
+
+def _one_step(suite: cst.BaseSuite) -> tuple[str, bool, cst.BaseExpression]:
+    """Return the name that the one line of a block adds to, or binds, and what.
+
+    Raises:
+        _UnknownError: it does something else, or more.
+    """
+    match suite:
+        case cst.IndentedBlock(body=[cst.SimpleStatementLine(body=[only])]):
+            match only:
+                case cst.AugAssign(
+                    target=cst.Name(value=name), operator=cst.AddAssign(), value=value
+                ):
+                    return name, True, value
+                case cst.Assign(
+                    targets=[cst.AssignTarget(target=cst.Name(value=name))], value=value
+                ):
+                    return name, False, value
+    raise _UnknownError
 
 
 def _argument(code: str) -> cst.Arg:

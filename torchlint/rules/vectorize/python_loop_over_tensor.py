@@ -74,9 +74,10 @@ class Split(nn.Module):
 Unsafe: a loop that adds up, writes or collects what elementwise operations and reductions make of
 each part becomes the same operations on the whole tensors, with the dimensions moved on by one:
 sums are made in another order, and all turns are in memory at once. `x[i][mask[i]].max()` fills
-what the mask leaves out with infinity. Safe: tensors of which a loop only compares, selects and
-counts elements, to read the results on the host, are copied there once before it. Other loops get
-no fix: which operation does the work depends on the loop.
+what the mask leaves out with infinity; what a test of each part chooses to add or to bind,
+`torch.where` chooses from both. Safe: tensors of which a loop only compares, selects and counts
+elements, to read the results on the host, are copied there once before it. Other loops get no fix:
+which operation does the work depends on the loop.
 
 ## Measure
 Timed are one forward and one backward pass of the loss. A gain is expected on a CPU and on a GPU:

@@ -81,24 +81,22 @@ _OWN_LOSSES = Wording(regex(r"^[ \t]+def item\(", re.MULTILINE), ("def item(",))
 """Words without which what has an ``item`` is torch's or NumPy's."""
 _FRAMES = Wording(
     regex(
-        r"_getframe|currentframe|_current_frames|\bf_(?:locals|globals|back)\b"
-        r"|\b(?:tb|gi|cr|ag)_frame\b|\bset(?:trace|profile)\b|\bsys\.monitoring\b|getargvalues"
+        r"\bf_(?:locals|globals)\b|\bset(?:trace|profile)\b|\bsys\.monitoring\b|getargvalues"
         r"|get(?:generator|coroutine|asyncgen)locals|getclosurevars|capture_locals|show_locals"
-        r"|get_(?:referrers|objects)|snoop"
+        r"|get_(?:referrers|objects)|snoop|\bgetinnerframes\b"
     ),
     tuple(
-        """getframe currentframe current_frames f_locals f_globals f_back tb_frame gi_frame cr_frame
-        ag_frame settrace setprofile sys.monitoring getargvalues locals getclosurevars
-        get_referrers get_objects snoop""".split()
+        """f_locals f_globals settrace setprofile sys.monitoring getargvalues locals
+        getclosurevars get_referrers get_objects snoop getinnerframes""".split()
     ),
 )
-"""Words without which no code reads the variables of a running function; a person at a breakpoint
-may."""
+"""Words without which no code reads the variables of a running function, as who asks a frame for
+its line or its caller does not; a person at a breakpoint may."""
 _GRAPH = Wording(
     regex(
         r"\bTransformerEnc\w+|\bnn\.Transformer\b|\bMultiheadAtt\w+"
         r"|dot_product_attention|\bis_grad\w+\(|\bretain_gr\w+\("
-        r"|\btorch\.(?:compile|jit)\b|\bregister_(?:full_backward_)?hook\b"
+        r"|\btorch\.(?:compile|jit)\b|\.register_(?:full_backward_)?hook\b"
         r"|\bsaved_tensors_hooks\b|\bvit_\w+\(|\b(?:from|import) (?:transformers|timm|diffusers"
         r"|open_clip|xformers|flash_attn|fairseq|sentence_transformers)\b"
     ),
@@ -132,9 +130,15 @@ _SEVERAL = Wording(
 """Words without which a process puts what it computes on one accelerator."""
 _REPLACED = regex(
     r"\n[^\S\n]*(?:torch|F|nn|Tensor|functional|builtins)\."
-    r"(?!(?:backends|_dynamo|_inductor|load|save|print)\b)[\w.]+\s*=[^=]"
+    r"(?!(?:backends|_dynamo|_inductor|load|save|print|input)\b)[\w.]+\s*=[^=]"
 )
-_SET = Wording(regex(r"(?<!monkeypatch\.)\bsetattr\(\s*torch\b"), ("setattr(",))
+_SET = Wording(
+    regex(
+        r"(?<!monkeypatch\.)\bsetattr\(\s*torch\b"
+        r"|\bglobals\(\)\[[\"'](?:float|int)[\"']\]\s*=|\bexec\([\"'](?:float|int)\b"
+    ),
+    ("setattr(", "globals()[", "exec("),
+)
 """Words without which torch's functions are torch's; what tests replace is put back. What changes
 settings of a backend or the compiler, how files are read or which process prints, changes nothing
 that a fix calls."""
@@ -244,7 +248,9 @@ ASSUMPTIONS: Mapping[str, Assumption] = MappingProxyType(
             "them there.",
             own_batches,
         ),
-        SIZES: Assumption("What is called a batch size is not negative.", None),
+        SIZES: Assumption(
+            "What is called a batch size is a whole number of Python's, and not negative.", None
+        ),
         STEPS: Assumption(
             "A loop over batches takes at least one step.",
             None,

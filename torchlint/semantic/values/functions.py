@@ -352,11 +352,13 @@ class Functions:
     def _loss(self, node: cst.Call, args: list[Value]) -> Value:
         self.meet("cross_entropy", [arg.value for arg in node.args[:2]])
         # A fourth positional argument may be ``reduce`` or ``reduction``.
-        rank = (
-            None
-            if has_keyword(node, "reduction", "reduce", "size_average") or len(node.args) > 3
-            else 0
+        reductions = [arg.value for arg in node.args if keyword_of(arg) == "reduction"]
+        whole = any(
+            isinstance(each, cst.SimpleString) and each.evaluated_value in ("mean", "sum")
+            for each in reductions
         )
+        told = has_keyword(node, "reduction", "reduce", "size_average") or len(node.args) > 3
+        rank = 0 if whole or not told else None
         return mix(args).but(rank=rank, dtype="float", origin="loss", grad=self.graph(node))
 
     def graph(self, node: cst.CSTNode) -> bool | None:

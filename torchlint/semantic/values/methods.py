@@ -37,6 +37,8 @@ _SECOND_WHOLE = ops.having("second-whole")
 _SEVERAL_WITH_DIM = ops.having("reduce", "several-with-more")
 _CASTS = {method: dtypes.KINDS[f"torch.{dtype}"] for method, dtype in dtypes.CASTS.items()}
 SAME_RANK = ops.having("keeps-rank")
+_FLATTENS = ops.having("method", "flattens")
+_SHAPES = ("view", "reshape")
 _NEW = ops.having("new")
 _MOVES = ops.having("method", "move") | {"type"}
 
@@ -151,6 +153,10 @@ def _computed(receiver: Value, name: str, node: cst.Call, args: list[Value]) -> 
         return several(result.but(rank=None, node=None), name)
     if name in ops.REDUCTIONS and not node.args:
         result = result.but(rank=0)
+    elif name in _FLATTENS and not node.args:
+        result = result.but(rank=1)
+    elif name in _SHAPES and args and all(each.kind == "number" for each in args):
+        result = result.but(rank=len(args))
     elif name not in SAME_RANK or any(a.kind not in ("tensor", "number", "bool") for a in args):
         result = result.but(rank=None)
     if name in ops.BOOL_METHODS:
