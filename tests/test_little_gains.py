@@ -684,3 +684,37 @@ for x in torch.load("batches"):
 def test_a_copy_that_leaves_torch_by_a_function_of_torch(line: str, count: int) -> None:
     findings = found(LABELLED.format(line=line), "TL113", "once after the loop")
     assert len(findings) == count
+
+
+BIASED = """\
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU())
+
+    def forward(self, x):
+        return self.body(x)
+
+
+net = Net().cuda()
+{load}
+"""
+
+
+@pytest.mark.parametrize(
+    ("load", "told"),
+    [
+        ("net.load_state_dict(torch.load('net.pt'))", True),
+        ("net = Lit.load_from_checkpoint('net.ckpt')", True),
+        ("state = torch.load('net.pt')\nnet.load_state_dict(state['model'])", True),
+        ("torch.save(net.state_dict(), 'net.pt')", False),
+        ("print(net)", False),
+    ],
+)
+def test_weights_that_were_saved_have_the_bias(load: str, told: bool) -> None:
+    (finding,) = found(BIASED.format(load=load), "TL409", "Conv2d bias")
+    assert ("strict=False" in finding.message) is told
