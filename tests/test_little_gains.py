@@ -718,3 +718,40 @@ net = Net().cuda()
 def test_weights_that_were_saved_have_the_bias(load: str, told: bool) -> None:
     (finding,) = found(BIASED.format(load=load), "TL409", "Conv2d bias")
     assert ("strict=False" in finding.message) is told
+
+
+LABELS = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+model = nn.Linear(8, 2).cuda()
+
+
+@torch.no_grad()
+def validate(data):
+    seen, kept, hits = [], [], 0
+    for x, labels in DataLoader(data, batch_size=4, num_workers=2):
+        labels = labels.to("cuda")
+        out = model(x.to("cuda", non_blocking=True))
+        kept.append(out)
+        {use}
+    return seen, kept, hits
+
+
+validate(torch.load("data"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("use", "count"),
+    [
+        ("seen.extend(labels.detach().cpu().numpy())", 0),
+        ("seen.append(labels.cpu())", 0),
+        ("seen += labels.tolist()", 0),
+        ("hits += (out.argmax(1) == labels).sum()", 1),
+        ("seen.append(labels.cpu())\n        hits += (out.argmax(1) == labels).sum()", 1),
+    ],
+)
+def test_labels_that_the_device_never_uses(use: str, count: int) -> None:
+    assert len(found(LABELS.format(use=use), "TL103", "")) == count
