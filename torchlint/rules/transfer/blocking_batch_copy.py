@@ -346,7 +346,6 @@ def _blocking(module: Module, node: cst.Call) -> Transfer | None:
         or transfer.like
         or not _from_loader(module, transfer)
         or _from_dataset(module, transfer.source)
-        or _older_than_loops(module, transfer.source)
         or in_new_memory(module, transfer.source)
         or _there_already(module, transfer)
         or cast_before(module, transfer.source)
@@ -355,6 +354,7 @@ def _blocking(module: Module, node: cst.Call) -> Transfer | None:
         or _waited_for(module, node)
         or _asked_before(module, transfer)
         or _only_copied_back(module, transfer.call)
+        or _older_than_loops(module, transfer.source)
     ):
         return None
     return None if changed_later(module, transfer.source) else transfer
