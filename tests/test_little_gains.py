@@ -684,3 +684,74 @@ for x in torch.load("batches"):
 def test_a_copy_that_leaves_torch_by_a_function_of_torch(line: str, count: int) -> None:
     findings = found(LABELLED.format(line=line), "TL113", "once after the loop")
     assert len(findings) == count
+
+
+BIASED = """\
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU())
+
+    def forward(self, x):
+        return self.body(x)
+
+
+net = Net().cuda()
+{load}
+"""
+
+
+@pytest.mark.parametrize(
+    ("load", "told"),
+    [
+        ("net.load_state_dict(torch.load('net.pt'))", True),
+        ("net = Lit.load_from_checkpoint('net.ckpt')", True),
+        ("state = torch.load('net.pt')\nnet.load_state_dict(state['model'])", True),
+        ("torch.save(net.state_dict(), 'net.pt')", False),
+        ("print(net)", False),
+    ],
+)
+def test_weights_that_were_saved_have_the_bias(load: str, told: bool) -> None:
+    (finding,) = found(BIASED.format(load=load), "TL409", "Conv2d bias")
+    assert ("strict=False" in finding.message) is told
+
+
+LABELS = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+model = nn.Linear(8, 2).cuda()
+
+
+@torch.no_grad()
+def validate(data):
+    seen, kept, hits = [], [], 0
+    for x, labels in DataLoader(data, batch_size=4, num_workers=2):
+        labels = labels.to("cuda")
+        out = model(x.to("cuda", non_blocking=True))
+        kept.append(out)
+        {use}
+    return seen, kept, hits
+
+
+validate(torch.load("data"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("use", "count"),
+    [
+        ("seen.extend(labels.detach().cpu().numpy())", 0),
+        ("seen.append(labels.cpu())", 0),
+        ("seen += labels.tolist()", 0),
+        ("hits += (out.argmax(1) == labels).sum()", 1),
+        ("seen.append(labels.cpu())\n        hits += (out.argmax(1) == labels).sum()", 1),
+    ],
+)
+def test_labels_that_the_device_never_uses(use: str, count: int) -> None:
+    assert len(found(LABELS.format(use=use), "TL103", "")) == count

@@ -543,9 +543,9 @@ SAID = {
     "a size of a copy": ("TL113", COPIES, PROTOTYPES.format("torch.zeros(x.size(0), 4)")),
     "a value of a copy": ("TL113", SIZE, PROTOTYPES.format("torch.arange(int(x[0, 0]))")),
     # A key or the table itself is asked for, and no value.
-    "a key is asked for": ("TL101", AFTER, STATS.replace("{test}", 'if "k" in stats:')),
-    "no key is asked for": ("TL101", AFTER, STATS.replace("{test}", 'if "k" not in stats:')),
-    "the table is asked for": ("TL101", AFTER, STATS.replace("{test}", "if stats:")),
+    "a key is asked for": ("TL101", MANY, STATS.replace("{test}", 'if "k" in stats:')),
+    "no key is asked for": ("TL101", MANY, STATS.replace("{test}", 'if "k" not in stats:')),
+    "the table is asked for": ("TL101", MANY, STATS.replace("{test}", "if stats:")),
     "a key of an attribute": (
         "TL101",
         AFTER,

@@ -128,6 +128,11 @@ _NOTE = (
     "other initial weights."
 )
 
+_SAVED = (
+    "{layer} bias before {norm} is cancelled by the mean; bias=False saves a parameter and an add, "
+    "and weights saved with the bias then load with strict=False alone."
+)
+
 rule = Rule(
     __name__,
     __doc__,
@@ -160,7 +165,9 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     ):
         return
     layer, norm = (module.called(n).rpartition(".")[2] for n in (node, norms[0]))
-    yield Hit(node, {"layer": layer, "norm": norm}, fix=_fix(module, node))
+    saved = said_somewhere(module, _reads_weights)
+    words = {"layer": layer, "norm": norm}
+    yield Hit(node, words, _fix(module, node), message=_SAVED if saved else None)
 
 
 def _cancels(module: Module, layer: cst.Call, norm: cst.Call) -> bool:

@@ -14,7 +14,8 @@ first: TL201 says where they are worth it), and so it is in an evaluation, where
 a read, in a step that ends in one of a GradScaler, which reads from the device whether a gradient
 is infinite, and under anomaly detection (TL801). Silent: an evaluation whose loader neither pins
 nor has workers, or of which each batch ends in what is printed or in what another library works on,
-as nothing is left that the copy could overlap with; what is cast first,
+as nothing is left that the copy could overlap with; what is only copied back, which should stay on
+the host (TL113); what is cast first,
 `x.float().to(device)`, unless it is known to have that dtype; what the step computes or joins on
 the host itself, as `x / 255` or `torch.stack` do, here, in a function of the project or in each
 caller of this one, parts of that, what it may make of an array, what was made for that very device
@@ -156,7 +157,7 @@ from torchlint.semantic.code.flow import call_sites, writes_of
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.code.scopes import scopes
 from torchlint.semantic.code.tree import attr_of, has_star, is_name
 from torchlint.semantic.data.datasets import cuda_samples, sample_cost, takes_samples
@@ -173,6 +174,7 @@ from torchlint.semantic.data.loaders import (
     pins_memory,
     works_alone,
 )
+from torchlint.semantic.device.host_reads import host_copy
 from torchlint.semantic.device.new_memory import in_new_memory, values_behind
 from torchlint.semantic.device.transfers import (
     TRANSFERS,
@@ -344,7 +346,6 @@ def _blocking(module: Module, node: cst.Call) -> Transfer | None:
         or transfer.like
         or not _from_loader(module, transfer)
         or _from_dataset(module, transfer.source)
-        or _older_than_loops(module, transfer.source)
         or in_new_memory(module, transfer.source)
         or _there_already(module, transfer)
         or cast_before(module, transfer.source)
@@ -352,6 +353,8 @@ def _blocking(module: Module, node: cst.Call) -> Transfer | None:
         or _scattered(transfer.source)
         or _waited_for(module, node)
         or _asked_before(module, transfer)
+        or _only_copied_back(module, transfer.call)
+        or _older_than_loops(module, transfer.source)
     ):
         return None
     return None if changed_later(module, transfer.source) else transfer
@@ -435,6 +438,27 @@ def _waited_for(module: Module, call: cst.Call) -> bool:
         and read.func is method
         and method.attr.value in _WAITS
     )
+
+
+def _only_copied_back(module: Module, call: cst.Call) -> bool:
+    """Say whether all that is done with what is moved is to copy it back to the host: it should
+    stay there (TL113)."""
+    match module.small_statement(call):
+        case (
+            cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))], value=value) as home
+        ) if value is call:
+            reads = readers_of(module, home, name)
+            return bool(reads) and all(_goes_back(module, read) for read in reads)
+    return False
+
+
+def _goes_back(module: Module, read: cst.Name) -> bool:
+    node: cst.CSTNode = read
+    while isinstance(above := module.parent(node), (cst.Attribute, cst.Call)):
+        node = above
+        if isinstance(node, cst.Call) and host_copy(module, node) is not None:
+            return True
+    return False
 
 
 def _there_already(module: Module, transfer: Transfer) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.tree import method_called
 from torchlint.semantic.data.per_step_use import (
     Sink,
@@ -33,6 +34,7 @@ from torchlint.semantic.uses.unavoidable_syncs import (
     wait_that_stays,
     waited_before,
 )
+from torchlint.semantic.values.inferred import is_model_call
 
 _EMPTIES = ops.dotted("empties")
 _COLLECTS = frozenset("add append appendleft extend insert put setdefault update".split())
@@ -95,19 +97,25 @@ def ends_in_wait(
         return None
     trains = heat_of(module, node).train
     calls = [call for call in module.within(turn, cst.Call) if isinstance(call, cst.Call)]
-    works = [
-        call for call in calls if method_called(call) == "backward" or has_model_call(module, call)
-    ]
-    last = works[-1] if works else None
+    last = next((call for call in reversed(calls) if _gives_work(module, call)), None)
     return next(
         (
             call
             for call in calls
-            if (last is None or module.before(last, call) or module.is_within(last, call))
+            if _stays(module, call, trains, put_off)
+            and (last is None or module.before(last, call) or module.is_within(last, call))
             and comes_to(module, call, node)
-            and _stays(module, call, trains, put_off)
         ),
         None,
+    )
+
+
+def _gives_work(module: Module, call: cst.Call) -> bool:
+    """Say whether a call runs a model or a backward pass, itself or in a function of the file."""
+    return (
+        method_called(call) == "backward"
+        or is_model_call(module, call)
+        or any(has_model_call(module, each) for each in callees_of(module, call))
     )
 
 

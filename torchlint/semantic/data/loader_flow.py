@@ -18,6 +18,7 @@ from torchlint.semantic.code.tree import is_name, targets_of
 from torchlint.semantic.elsewhere import Definition
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
+from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.time.iterations import goes_over
 from torchlint.semantic.values.definitions_behind import classes, made, method, named
 from torchlint.semantic.values.inferred import classes_behind, inferred
@@ -53,14 +54,15 @@ def gives_one_batch(module: Module, loader: cst.Call) -> bool:
 
 
 def _begun_alone(module: Module, loader: cst.Call) -> bool:
-    """Say whether a loader has a name that is only read in ``next(iter(loader))``."""
+    """Say whether a loader has a name that is only read in ``next(iter(loader))``, in no step."""
     match module.small_statement(loader):
         case (
             cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))], value=value) as home
         ) if value is loader:
             reads = readers_of(module, home, name)
             begun = (module.parent(module.parent(read) or read) for read in reads)
-            return bool(reads) and all(
+            taken = bool(reads) and not any(heat_of(module, read).hot for read in reads)
+            return taken and all(
                 isinstance(call, cst.Call)
                 and module.name(call.func) == "builtins.iter"
                 and isinstance(given := module.parent(call), cst.Arg)

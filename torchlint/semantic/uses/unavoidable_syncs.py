@@ -4,7 +4,8 @@ one off saves next to nothing."""
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import partial
 from typing import TypeVar
 
 import libcst as cst
@@ -567,13 +568,7 @@ def wait_that_stays(
     itself, or in a function of the file that it calls. To mend `node` alone then does not let the
     host run ahead. With `beside` it is one of the former, with no run of a model, backward pass or
     step between the two."""
-    places = (
-        other
-        for other in _as_often_as(module, node)
-        if gathers(module, other)
-        or (isinstance(other, cst.Subscript) and scatters(module, other))
-        or (not beside and (copies_up(module, other) or _waits_inside(module, other)))
-    )
+    places = _as_often_as(module, node, partial(_stays_put, module, beside=beside))
     if beside:
         return nearest(module, node, places, module.loop(node) or module.function(node))
     return next(places, None)
@@ -615,14 +610,28 @@ def copies_up(module: Module, node: cst.BaseExpression) -> bool:
     return upload is not None and host_data(module, upload.data) is None
 
 
-def _as_often_as(module: Module, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
-    """Yield the places of the same function that run at least as often as `node`: outside of its
-    statement, and the calls that give its operands."""
+def _stays_put(module: Module, other: cst.BaseExpression, *, beside: bool) -> bool:
+    """Say whether a place waits because only values on the device say how many elements it takes,
+    or, unless `beside`, as it copies what only the host has."""
+    return (
+        gathers(module, other)
+        or (isinstance(other, cst.Subscript) and scatters(module, other))
+        or (not beside and (copies_up(module, other) or _waits_inside(module, other)))
+    )
+
+
+def _as_often_as(
+    module: Module, node: cst.CSTNode, wanted: Callable[[cst.BaseExpression], bool]
+) -> Iterator[cst.BaseExpression]:
+    """Yield the places of the same function that are wanted and run at least as often as `node`:
+    outside of its statement, and the calls that give its operands."""
     function = module.function(node)
     own = module.small_statement(node)
     if function is None:
         return
     for other in module.within(function.body, cst.Subscript, cst.Call):
+        if not isinstance(other, cst.BaseExpression) or not wanted(other):
+            continue
         beside = own is None or not module.is_within(other, own)
         if (
             (beside or (module.is_within(other, node) and _waits_inside(module, other)))
