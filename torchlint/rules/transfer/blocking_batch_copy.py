@@ -550,7 +550,7 @@ def _handed_in(module: Module, source: cst.BaseExpression) -> bool:
                 parts: list[cst.CSTNode] = list(args)
                 if isinstance(call.func, cst.Attribute) and call.func.attr.value in _VIEWS:
                     parts.append(call.func.value)
-            case cst.Subscript(value=holder):
+            case cst.Subscript(value=holder) | (cst.Name() as holder):  # ``x, y = batch``
                 parts = [holder]
             case _:
                 continue

@@ -997,7 +997,8 @@ class Project:
 
     def _of_one_family(self, name: str, homes: Mapping[str, int]) -> bool:
         """Say whether a name is that of methods alone, of classes that one class of the project is
-        an ancestor of.
+        an ancestor of, or that stand in one folder and have the same ancestors elsewhere: one of
+        them is chosen by a setting.
 
         Args:
             name: the method.
@@ -1006,15 +1007,19 @@ class Project:
         if len(homes) > _FAMILY:
             return False
         common: set[Definition] | None = None
+        outside: set[tuple[str, ...]] = set()
         for path, count in homes.items():
             origins = self.index(path).names.items()
             classes = [cls for cls, origin in origins if origin and name in origin.methods]
             if len(classes) != count:
                 return False
             for cls in classes:
-                ancestors = self.lineage(Definition(path, cls, CLASS)).classes
+                lineage = self.lineage(Definition(path, cls, CLASS))
+                ancestors = lineage.classes
                 common = set(ancestors) if common is None else common.intersection(ancestors)
-        return bool(common)
+                outside.add(tuple(lineage.outside))
+        beside = len(set(map(os.path.dirname, homes))) == len(outside) == 1 and outside != {()}
+        return bool(common) or beside
 
     def _words(self, every: Iterable[str]) -> Mapping[str, set[str]]:
         """Return by name the files that may call it, of the names that the project defines."""

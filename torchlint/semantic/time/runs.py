@@ -120,7 +120,8 @@ class Runs:
 
     def _there_and_back(self, loop: cst.For) -> bool:
         calls = list(self.updates.calls_in(loop))
-        moves = [call for call in calls if call.args and self._moves(call)]
+        reads = [call for call in calls if method_called(call) in _BACK]
+        moves = [call for call in calls if call.args and self._moves(call)] if reads else []
         if not moves or self._over_no_data(loop) or self._over_weights(loop):
             return False
         if any(self.values.loader_of(each.iterated) for each in self.iterations.over(loop)):
@@ -130,7 +131,7 @@ class Runs:
         }
         return (
             any(self._brings(call, own) for call in moves)
-            and any(map(self._reads_back, calls))
+            and any(map(self._reads_back, reads))
             and not any(map(self._begins_anew, calls))
         )
 
@@ -157,10 +158,8 @@ class Runs:
         )
 
     def _reads_back(self, call: cst.Call) -> bool:
-        if method_called(call) not in _BACK or not isinstance(call.func, cst.Attribute):
-            return False
-        read = self.values.value(call.func.value)
-        return read.tensor and read.device in (ACCEL, CUDA)
+        read = self.values.value(call.func.value) if isinstance(call.func, cst.Attribute) else None
+        return read is not None and read.tensor and read.device in (ACCEL, CUDA)
 
     def _by_slices(self, loop: Loop) -> bool:
         """Say whether a loop goes over data in slices, ``range(0, len(data), size)``: each pass is

@@ -193,6 +193,8 @@ class Calls(Functions):
                 return self._instance(node, cls)
             if node.func.value in PASS_THROUGH and args:
                 return args[0]
+        if func.kind == "module" and self._makes_network(node, func, args):
+            return func
         if func.kind == "module":
             return self._mapping_of(node, self.module_call(node, func, args))
         if func.kind == "type":
@@ -207,6 +209,15 @@ class Calls(Functions):
         if func.kind == "function" and isinstance(func.node, cst.FunctionDef):
             return self.values.summary(func.node, self.budget - 1)
         return UNKNOWN
+
+    def _makes_network(self, node: cst.Call, func: Value, args: list[Value]) -> bool:
+        """Say whether a constructor calls a parameter that only its name calls a network, on no
+        tensor: it was handed what makes one, ``self.encoder = base_encoder(num_classes=dim)``."""
+        by_name = func.origin == "name" and func.node is None and isinstance(node.func, cst.Name)
+        owner = self.owner
+        if not by_name or not isinstance(owner, cst.FunctionDef) or owner.name.value != "__init__":
+            return False
+        return bool(args) and not any(each.tensor for each in args)
 
     def _mapping_of(self, node: cst.Call, found: Value) -> Value:
         """Return what a model or a loss gives, a mapping of tensors where the name that is bound to
