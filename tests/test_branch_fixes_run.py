@@ -68,8 +68,6 @@ GONE = {
     "found.append(['a' if s >= 0.1 else 'b' for s in scores])",
     "answers in a generator": "scores = out[:, 0]\n"
     "found.append([1.5 if s != 0.1 else None for s in scores])",
-    "a larger factor": "step = out.detach().nan_to_num()\n"
-    "step.div_(max(1.0, step.abs().mean()))\nfound.append(step * min(step.abs().mean(), 0.5))",
 }
 RETURNED = {
     "a constant for one value": "if error == 0:\n    return float('inf')\n"
@@ -85,7 +83,7 @@ NOT_RETURNED = {
 }
 BEST = {
     "nothing yet": "best = loss if best is None or loss < best else best",
-    "a number to begin with": "if loss < best:\n    best = loss",
+    "a number to begin with": "best = loss if loss < best else best",
     "the other way round": "best = best if best <= loss else loss",
 }
 KEPT = {

@@ -114,7 +114,6 @@ NOTES = [
     ("TL602", "in the side not taken"),
     ("TL602", "in the one not taken"),
     ("TL602", "a tensor without a graph"),
-    ("TL602", "a NaN stays one"),
     ("TL603", "stay alive until the loop ends"),
     ("TL604", "read before the first turn"),
     ("TL605", "the integer type of a sum"),

@@ -4,7 +4,6 @@ step's last one is there, and all of them are read at once."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import libcst as cst
 
@@ -13,7 +12,6 @@ from torchlint.rule import (
     InsertAfter,
     Module,
     NeedImport,
-    NodeEdit,
     Replace,
     Safety,
     kept_for_later,
@@ -30,44 +28,42 @@ from torchlint.semantic.values.detachable import detachable
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.value import CPU
 
-if TYPE_CHECKING:
-    from torchlint.semantic.code.tree import Function
-
 _HELD = "Until the last number is there the dictionary holds tensors, for an exception handler too."
 _APART = "Tensors of different devices would raise."
 _OTHERS = (
     "Other tensors in the dictionary become numbers as well, and one of several numbers raises."
 )
+_NEW = {"logged", "values"}
+_LEAVES = (cst.Return, cst.Break, cst.Continue, cst.Yield, cst.Await)
 _NO_TENSORS = ("number", "bool", "str", "none", "ndarray")
-_EMPTY = ("OrderedDict", "dict", "builtins.dict", "collections.OrderedDict")
+_EMPTY = ("builtins.dict", "collections.OrderedDict")
 
 
 def read_when_filled(module: Module, read: HostRead) -> Fix | None:
     """Return the fix by which ``log["loss"] = loss.item()`` and its likes in the same step are read
     at once behind the last of them; None where something looks at the dictionary before."""
     holder, function = _filled(module, read.node), module.function(read.node)
-    loops = module.loops(read.node)
-    home = loops[0] if loops else function
-    if holder is None or home is None or function is None:
+    home = next(iter(module.loops(read.node)), function)
+    if holder is None or function is None or not isinstance(home, (cst.FunctionDef, cst.For)):
         return None
-    own = isinstance(home, cst.FunctionDef | cst.For) and isinstance(home.body, cst.IndentedBlock)
-    fills = list(_fills(module, home, holder)) if own else []
-    if len(fills) < 2 or read.node not in [each.node for each in fills]:
+    fills = list(_fills(module, home, holder))
+    nodes = [each.node for each in fills]
+    if len(fills) < 2 or read.node not in nodes or _NEW & module.names_in(function):
         return None
-    lines = list(home.body.body) if isinstance(home.body, cst.IndentedBlock) else []
-    first, end = fills[0].node, fills[-1].node
-    behind = [each for each in lines if module.is_within(end, each) or module.before(end, each)]
-    last = next((e for e in reversed(behind) if _unseen(module, home, holder, (first, e))), None)
-    if last is None or not {"logged", "values"}.isdisjoint(module.names_in(function)):
+    lines = home.body.body
+    behind = [e for e in lines if module.is_within(nodes[-1], e) or module.before(nodes[-1], e)]
+    last = next((e for e in behind[::-1] if _unseen(module, home, holder, nodes[0], e)), None)
+    if last is None:
         return None
     name, torch = module.source_of(holder), name_for_module(module, "torch", "torch")
     plain = all(has_no_dimension(module, each.tensor) for each in fills)
-    always = [module.statement(each.node) in lines for each in fills]
-    places = dict.fromkeys(module.source_of(_target(module, each.node)) for each in fills)
+    always = [module.statement(each) in lines for each in nodes]
+    puts = _puts(module, home, holder)
+    places = dict.fromkeys(module.source_of(place) for place, value in puts if value in nodes)
     row = ", ".join(places) if plain and all(always) and len(places) > 1 else ""
     if row:
         code = f"{row} = {torch}.stack(({row})).tolist()"
-    elif any(always) and _made_anew(module, home, holder, first):
+    elif any(always) and _made_anew(module, home, holder, nodes[0]):
         numbers = "[value.reshape(()) for value in logged.values()]"
         numbers = "list(logged.values())" if plain else numbers
         items = f"for key, value in {name}.items() if {torch}.is_tensor(value)"
@@ -78,21 +74,19 @@ def read_when_filled(module: Module, read: HostRead) -> Fix | None:
         )
     else:
         return None
-    others = [inferred(module, v) for v in _put(module, home, holder, [e.node for e in fills])]
+    others = [inferred(module, value) for _, value in puts if value not in nodes]
     if not row and any(each.tensor for each in others):
         return None
     note = "" if row or all(each.kind in _NO_TENSORS for each in others) else _OTHERS
-    edits: list[NodeEdit] = [Replace(each.node, kept_for_later(module, each)) for each in fills]
-    edits += [InsertAfter(last, code), NeedImport("torch", torch)]
+    edits = [Replace(each.node, kept_for_later(module, each)) for each in fills]
     assumes = dict.fromkeys((FRAMES, TORCH, LOSSES), _HELD) | {ONE_DEVICE: _APART}
-    safety = Safety.UNSAFE if note else Safety.SAFE
-    return Fix(tuple(edits), safety, "Read all of them at once", note, assumes=assumes)
-
-
-def _target(module: Module, node: cst.BaseExpression) -> cst.BaseExpression:
-    line = module.small_statement(node)
-    assert isinstance(line, cst.Assign)
-    return line.targets[0].target
+    return Fix(
+        (*edits, InsertAfter(last, code), NeedImport("torch", torch)),
+        Safety.UNSAFE if note else Safety.SAFE,
+        "Read all of them at once",
+        note,
+        assumes=assumes,
+    )
 
 
 def _filled(module: Module, node: cst.BaseExpression) -> cst.BaseExpression | None:
@@ -114,82 +108,68 @@ def _filled(module: Module, node: cst.BaseExpression) -> cst.BaseExpression | No
 
 
 def _fills(module: Module, home: cst.CSTNode, holder: cst.BaseExpression) -> Iterator[HostRead]:
-    """Yield the reads of floating numbers of the device that a step puts into a dictionary."""
+    """Yield the reads of floating numbers of the device that a step puts into a dictionary; not of
+    a name that may be bound to a tensor of the CPU, ``loss = torch.zeros(1)``."""
     for call in module.within(home, cst.Call):
         other = _filled(module, call)
         if other is None or not other.deep_equals(holder):
             continue
-        if (module.loops(call)[:1] or [home]) != [home]:
-            continue
         for read in scalar_reads(module, call):
-            tensor = read.tensor
-            kind = number_kind(module, read)
-            fraction = kind == "float" or (kind is None and called(module.source_of(tensor), LOSS))
-            known = fraction and detachable(module, tensor) and not _may_be_of_host(module, tensor)
-            if read.node is call and read.how in ("item", "float") and known:
+            tensor, kind = read.tensor, number_kind(module, read)
+            made = definitions_of(module, tensor) if isinstance(tensor, cst.Name) else []
+            of_host = (inferred(module, m.value).device for m in made if isinstance(m, cst.Assign))
+            if (
+                read.node is call
+                and read.how in ("item", "float")
+                and (kind == "float" or (not kind and called(module.source_of(tensor), LOSS)))
+                and next(iter(module.loops(call)), home) is home
+                and detachable(module, tensor)
+                and CPU not in of_host
+            ):
                 yield read
 
 
-def _put(
-    module: Module, home: cst.CSTNode, holder: cst.BaseExpression, fills: list[cst.BaseExpression]
-) -> Iterator[cst.BaseExpression]:
-    """Yield what a step puts into a dictionary besides."""
-    for each in module.within(home, cst.Assign):
-        for target in each.targets:
-            place = target.target
-            kept = isinstance(place, cst.Subscript) and place.value.deep_equals(holder)
-            if kept and each.value not in fills:
-                yield each.value
-
-
-def _may_be_of_host(module: Module, tensor: cst.BaseExpression) -> bool:
-    """Say whether a name may be bound to a tensor of the CPU: ``loss = torch.zeros(1)``."""
-    made = definitions_of(module, tensor) if isinstance(tensor, cst.Name) else []
-    return any(isinstance(m, cst.Assign) and inferred(module, m.value).device == CPU for m in made)
+def _puts(
+    module: Module, home: cst.CSTNode, holder: cst.BaseExpression
+) -> list[tuple[cst.BaseExpression, cst.BaseExpression]]:
+    """Return the places in a dictionary to which a step assigns, with what it puts there."""
+    return [
+        (target.target, each.value)
+        for each in module.within(home, cst.Assign)
+        for target in each.targets
+        if isinstance(target.target, cst.Subscript) and target.target.value.deep_equals(holder)
+    ]
 
 
 def _unseen(
     module: Module,
     home: cst.CSTNode,
     holder: cst.BaseExpression,
-    between: tuple[cst.CSTNode, cst.CSTNode],
+    first: cst.CSTNode,
+    last: cst.CSTNode,
 ) -> bool:
     """Say whether a step goes on from its first number to the end of a line, and nothing does
     anything with the dictionary there but put something else into it."""
-    first, last = between
-    meant = dotted_text(holder) or ""
-
-    def inside(node: cst.CSTNode) -> bool:
-        return module.is_within(node, last) or (
+    part = holder.attr.value if isinstance(holder, cst.Attribute) else ""
+    for node in module.within(home, type(holder), cst.Call, *_LEAVES, nested=True):
+        if not module.is_within(node, last) and not (
             module.before(first, node) and module.before(node, last)
-        )
-
-    for node in module.within(home, type(holder), nested=True):
-        if node.deep_equals(holder) and inside(node):
-            place = module.parent(node)
-            if not isinstance(place, cst.Subscript) or place.value is not node:
-                return False
-            if not isinstance(module.parent(place), cst.AssignTarget):
-                return False
-    leaves = (cst.Return, cst.Break, cst.Continue, cst.Yield, cst.Await)
-    if any(inside(node) for node in module.within(home, *leaves)):
-        return False
-    part = meant.rpartition(".")[2]
-    return not (
-        isinstance(holder, cst.Attribute)
-        and any(
-            _speaks_of(where, function, part)
-            for call in module.within(home, cst.Call)
-            if inside(call)
-            for where, function in definitions_behind.functions(module, call)
-        )
-    )
-
-
-def _speaks_of(module: Module, function: Function, part: str) -> bool:
-    return any(
-        each.attr.value == part for each in module.within(function.body, cst.Attribute, nested=True)
-    )
+        ):
+            continue
+        if isinstance(node, _LEAVES):
+            return False
+        place = module.parent(node)
+        put = isinstance(place, cst.Subscript) and place.value is node
+        put = put and isinstance(module.parent(place), cst.AssignTarget)
+        if node.deep_equals(holder) and not put:
+            return False
+        if isinstance(node, cst.Call) and any(
+            each.attr.value == part
+            for where, function in definitions_behind.functions(module, node)
+            for each in where.within(function.body, cst.Attribute, nested=True)
+        ):
+            return False
+    return True
 
 
 def _made_anew(
@@ -197,12 +177,13 @@ def _made_anew(
 ) -> bool:
     """Say whether a step makes the dictionary itself, empty, before it fills it."""
     for each in module.within(home, cst.Assign):
-        if module.before(each, first) and any(t.target.deep_equals(holder) for t in each.targets):
-            if len(each.targets) > 1 or not _unseen(module, home, holder, (each.value, first)):
-                return False
-            match each.value:
-                case cst.Dict(elements=[]):
-                    return True
-                case cst.Call(func=func, args=[]):
-                    return module.name(func) in _EMPTY
+        match each:
+            case cst.Assign(targets=[cst.AssignTarget(target=target)], value=value) if (
+                target.deep_equals(holder) and module.before(each, first)
+            ):
+                name = (
+                    module.called(value) if isinstance(value, cst.Call) and not value.args else ""
+                )
+                empty = isinstance(value, cst.Dict) and not value.elements
+                return (empty or name in _EMPTY) and _unseen(module, home, holder, value, first)
     return False

@@ -7,6 +7,7 @@ import libcst as cst
 
 from torchlint.rule import (
     Fix,
+    InsertBefore,
     Module,
     NeedImport,
     NodeEdit,
@@ -21,7 +22,7 @@ from torchlint.semantic.code.tree import is_name, method_called
 from torchlint.semantic.device.factories import factories_of
 from torchlint.semantic.question import question
 from torchlint.semantic.torch.spelling import SURE_BATCH_SIZE, called
-from torchlint.semantic.uses.assumptions import SIZES, TORCH
+from torchlint.semantic.uses.assumptions import ONE_DEVICE, SIZES, TORCH
 from torchlint.semantic.uses.observers import free_of_effects
 from torchlint.semantic.values.counts import counts_up
 from torchlint.semantic.values.inferred import inferred
@@ -83,7 +84,7 @@ def _of_index(module: Module, node: cst.Subscript, index: cst.BaseExpression) ->
         case cst.List():
             return _slice(module, node, index)
         case cst.Name():
-            return _brought(module, index)
+            return _brought(module, index) or _copied_once(module, index)
     return None
 
 
@@ -94,6 +95,56 @@ def _written_in_vain(module: Module, node: cst.Subscript) -> bool:
     if isinstance(method, cst.Attribute):
         return method.attr.value.endswith("_") and isinstance(module.parent(method), cst.Call)
     return isinstance(method, cst.Arg) and dotted_text(method.keyword or node) == "out"
+
+
+def _copied_once(module: Module, index: cst.Name) -> Fix | None:
+    """Return the fix by which a list of numbers that indexes tensors several times is copied to the
+    device once, before the first of them; None where it may be changed in between."""
+    made = definitions_of(module, index)
+    if len(made) != 1 or inferred(module, index).kind != "list":
+        return None
+    reads = readers_of(module, made[0], index.value)
+    found = [
+        read
+        for read in sorted(reads, key=module.tree.order.__getitem__)
+        if definitions_of(module, read) == made and _indexes_device(module, read)
+    ]
+    block = module.parent(module.statement(index))
+    found = [read for read in found if module.is_within(read, block)] if block is not None else []
+    first = module.statement(found[0]) if found else None
+    new = f"{index.value}_index"
+    if len(found) < 2 or first is None or module.parent(first) is not block or new in module.text:
+        return None
+    if not all(_looks(module, read) for read in reads if not module.before(read, first)):
+        return None
+    home = module.parent(module.parent(module.parent(found[0])))
+    indexed = home.value if isinstance(home, cst.Subscript) else None
+    if indexed is None or dotted_text(indexed) is None:
+        return None
+    torch = name_for_module(module, "torch", "torch")
+    device = f"{module.source_of(indexed)}.device"
+    code = f"{new} = {torch}.tensor({index.value}, dtype={torch}.long, device={device})"
+    edits: list[NodeEdit] = [InsertBefore(first, code), NeedImport("torch", torch)]
+    edits += [Replace(read, cst.Name(new)) for read in found]
+    assumes = {ONE_DEVICE: _SEVERAL, TORCH: _PATCHED}
+    return Fix(tuple(edits), Safety.SAFE, "Copy the index to the device once", assumes=assumes)
+
+
+def _indexes_device(module: Module, read: cst.Name) -> bool:
+    """Say whether a name alone indexes a tensor on the device."""
+    element = module.parent(module.parent(read))
+    home = module.parent(element)
+    alone = isinstance(home, cst.Subscript) and len(home.slice) == 1 and home.slice[0] is element
+    return alone and isinstance(home, cst.Subscript) and on_device(module, home.value) is True
+
+
+def _looks(module: Module, read: cst.Name) -> bool:
+    """Say whether a use of a list leaves it as it is."""
+    above = module.parent(read)
+    call = module.taker(read) if isinstance(above, cst.Arg) else None
+    return isinstance(above, (cst.Index, cst.Comparison, cst.For, cst.CompFor)) or (
+        call is not None and module.name(call.func) in ("builtins.len", "builtins.set")
+    )
 
 
 # -- ranges ----------------------------------------------------------------------------------------

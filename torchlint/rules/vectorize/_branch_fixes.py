@@ -15,15 +15,13 @@ from torchlint.rule import (
     Remove,
     Replace,
     Safety,
-    as_receiver,
 )
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.numbers import spelled_number
 from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.code.tree import is_name, method_called
-from torchlint.semantic.torch import ops
+from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.uses.elements import one_dimensional
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
@@ -46,8 +44,6 @@ _BEST = (
     "What is kept is a tensor without a graph, also where nothing was better than the number that "
     "it began with."
 )
-_CLAMPED = "The result is a tensor also where it was the number; a NaN stays one."
-_SCALES = ops.having("in-place", "arithmetic")
 _ALWAYS = (
     "What is returned is a tensor in both cases; both are computed, and a NaN or infinity in the "
     "one not taken can reach the gradients."
@@ -273,55 +269,28 @@ def _number(module: Module, node: cst.BaseExpression) -> bool:
     )
 
 
-def kept_best(module: Module, holder: cst.If | cst.IfExp, test: cst.BaseExpression) -> Fix | None:
-    """Return the fix of ``best = loss if best is None or loss < best else best``, and of
-    ``if loss < best: best = loss``: the device keeps the better one."""
-    place: cst.CSTNode = holder
-    if isinstance(holder, cst.If):
-        made = _sole_assignment(holder)
-        if made is None or holder.orelse is not None:
+def kept_best(module: Module, choice: cst.IfExp, test: cst.BaseExpression) -> Fix | None:
+    """Return the fix of ``best = loss if best is None or loss < best else best``: the device keeps
+    the better one."""
+    place = module.parent(choice)
+    match place:
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=kept))]):
+            sides = [side for side in (choice.body, choice.orelse) if not is_name(side, kept)]
+        case _:
             return None
-        name, better = made
-        kept, left = name.value, better
-    else:
-        place = module.parent(holder) or holder
-        match place:
-            case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=kept))]):
-                left = holder.body
-            case _:
-                return None
-        sides = [side for side in (left, holder.orelse) if not is_name(side, kept)]
-        if len(sides) != 1:
-            return None
-        better = sides[0]
-    value, first = inferred(module, better), _asks_for_none(holder.test, test, kept)
-    if first is None or not value.tensor or value.rank != 0 or kept not in module.names_in(test):
+    first = _asks_for_none(choice.test, test, kept)
+    if first is None or len(sides) != 1 or kept not in module.names_in(test):
         return None
-    if dotted_text(better) is None or (first and better is not left):
+    value, taken = inferred(module, sides[0]), sides[0] is choice.body
+    if value.rank != 0 or dotted_text(sides[0]) is None or (first and not taken):
         return None
-    torch, source = name_for_module(module, "torch", "torch"), module.source_of
-    new = source(better) if value.grad is False else f"{source(better)}.detach()"
-    pair = f"{new}, {kept}" if better is left else f"{kept}, {new}"
-    code = f"{torch}.where({source(test)}, {pair})"
+    torch, new = name_for_module(module, "torch", "torch"), module.source_of(sides[0])
+    new = new if value.grad is False else f"{new}.detach()"
+    pair = f"{new}, {kept}" if taken else f"{kept}, {new}"
+    code = f"{torch}.where({module.source_of(test)}, {pair})"
     code = f"{new} if {kept} is None else {code}" if first else code
     edits = (Replace(place, cst.parse_statement(f"{kept} = {code}")), NeedImport("torch", torch))
     return Fix(edits, Safety.UNSAFE, "Keep the better one on the device", _BEST)
-
-
-def _sole_assignment(node: cst.If) -> tuple[cst.Name, cst.BaseExpression] | None:
-    """Return the name and the value of the one assignment that a test guards."""
-    match node.body:
-        case cst.IndentedBlock(
-            body=[
-                cst.SimpleStatementLine(
-                    body=[
-                        cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as name)], value=new)
-                    ]
-                )
-            ]
-        ):
-            return name, new
-    return None
 
 
 def _asks_for_none(whole: cst.BaseExpression, test: cst.BaseExpression, name: str) -> bool | None:
@@ -378,26 +347,6 @@ def _returned(suite: cst.CSTNode | None) -> cst.BaseExpression | None:
         case cst.SimpleStatementLine(body=[cst.Return(value=cst.BaseExpression() as value)]):
             return value
     return None
-
-
-def clamped(module: Module, node: cst.Call, tensor: cst.BaseExpression, word: str) -> Fix | None:
-    """Return the fix of ``x.div_(max(1.0, norm / most))``, of a number and a tensor without a
-    dimension that only scale another tensor: the device compares."""
-    others = [arg.value for arg in node.args if arg.value is not tensor]
-    above = module.parent(node)
-    taker = module.taker(node) if isinstance(above, cst.Arg) else None
-    scales = isinstance(above, cst.BinaryOperation) or (
-        taker is not None and method_called(taker) in _SCALES
-    )
-    value = inferred(module, tensor)
-    if len(others) != 1 or not scales or value.rank or value.dtype not in (None, "float"):
-        return None
-    if not _number(module, others[0]):
-        return None
-    bound = "min" if word == "max" else "max"
-    code = f"{module.source_of(as_receiver(tensor))}.clamp({bound}={module.source_of(others[0])})"
-    new = cst.parse_expression(code).with_changes(lpar=node.lpar, rpar=node.rpar)
-    return Fix((Replace(node, new),), Safety.UNSAFE, "Compare on the device", _CLAMPED)
 
 
 def given_test(module: Module, test: cst.BaseExpression) -> Fix | None:

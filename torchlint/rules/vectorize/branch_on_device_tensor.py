@@ -75,13 +75,12 @@ if weight.abs().max() > 10:
 Unsafe: `torch.where` computes both sides, and a NaN or infinity in the side not taken can reach the
 gradients; `if norm > most: step.mul_(most / norm)` scales by 1 elsewhere; `if error == 0: return
 inf` right before `return f(error)` returns a tensor in both cases; the best of a loop, `if loss <
-best: best = loss`, is kept as a tensor without its graph; and where `max(1.0, norm)` scales a
-tensor, `norm.clamp(min=1.0)` does. A test whether a mask selects anything goes where only numbers
-are written through the mask; `[1 if v > 0.5 else 0 for v in t]` compares all of `t` and reads it
-once. A parameter whose default is None is asked by `is not None` instead of by its truth. Safe:
-elements that a loop does nothing with but test and read come from a copy on the host, made once
-before the loop; so does an element of a tensor that is older than the loop, unless the loop may
-change that tensor.
+best: best = loss`, is kept as a tensor without its graph. A test whether a mask selects anything
+goes where only numbers are written through the mask; `[1 if v > 0.5 else 0 for v in t]` compares
+all of `t` and reads it once. A parameter whose default is None is asked by `is not None` instead of
+by its truth. Safe: elements that a loop does nothing with but test and read come from a copy on the
+host, made once before the loop; so does an element of a tensor that is older than the loop, unless
+the loop may change that tensor.
 
 ## Measure
 Timed is one call of `train()`. On a CPU no gain is expected but a small loss, for `torch.where`
@@ -115,7 +114,6 @@ from torchlint.rule import (
 )
 from torchlint.rules.vectorize._branch_fixes import (
     answers_at_once,
-    clamped,
     given_test,
     kept_best,
     needless_test,
@@ -197,8 +195,7 @@ def check_larger(node: cst.Call, module: Module) -> Iterator[Hit]:
         words = {"word": name, "other": module.shown(tensors[0]), "method": method}
         severity = Severity.INFO if _waits_as_well(module, node) is not None else None
         cause = wait_for(module, tensors[0])
-        fix = clamped(module, node, tensors[0], name)
-        yield Hit(node, words, fix, severity=severity, message=_COMPARED, cause=cause)
+        yield Hit(node, words, severity=severity, message=_COMPARED, cause=cause)
 
 
 def _word(node: _Asking) -> str:
@@ -226,7 +223,7 @@ def _judge(module: Module, leaves: list[cst.BaseExpression], word: str) -> Itera
         fix = fix or scaled_where(module, holder, test) or returned_where(module, holder, test)
     elif isinstance(holder, cst.IfExp) and holder.test is test:
         fix = answers_at_once(module, holder)
-    if fix is None and stop is None and isinstance(holder, (cst.If, cst.IfExp)):
+    if fix is None and isinstance(holder, cst.IfExp):
         fix = kept_best(module, holder, test)
     if fix is None and stop is None and isinstance(holder, (cst.If, cst.IfExp)):
         fix = given_test(module, test)
