@@ -114,12 +114,12 @@ rule = Rule(
     severity="warning",
     default=True,
     effect="host",
-    triggers=(b"iter(", b"DataLoader", b"len(list(", b"len(tuple("),
+    triggers=(b"iter(", b"next(enumerate(", b"DataLoader", b"len(list(", b"len(tuple("),
     equivalence="opt-in",
 )
 
 
-@rule.call("builtins.iter", runs="once")
+@rule.call("builtins.iter", "builtins.enumerate", runs="once")
 def check_iterated(node: cst.Call, module: Module) -> Iterator[Hit]:
     loader = node.args[0].value if len(node.args) == 1 else None
     if loader is None or inferred(module, loader).kind != "loader":

@@ -107,7 +107,8 @@ from torchlint.semantic.code.destinations import destinations
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of
-from torchlint.semantic.code.tree import method_called
+from torchlint.semantic.code.tree import last_name, method_called
+from torchlint.semantic.data.samples import is_fixed
 from torchlint.semantic.device.host_reads import host_copy
 from torchlint.semantic.device.value_sized import (
     SIZED_BY_ARGUMENT,
@@ -153,6 +154,10 @@ _WEIGH = {
     "a mean": "add up the product with the mask, and divide by the sum of the mask",
     "a loss": "take the loss of all elements, without its mean, and average it with the mask",
 }
+_ONCE = (
+    "the mask is the same in each turn of the loop: take its positions once, before the loop "
+    "(mask.nonzero())"
+)
 _SPLIT = "split all at once before the loop, by sizes that the host knows"
 _ROWS = (
     "`{gather}` waits for the device to learn how many elements it gives, once per turn of the"
@@ -216,7 +221,9 @@ def check_gather(node: cst.Subscript | cst.Call, module: Module) -> Iterator[Hit
     if any(gathers(module, other) for other in earlier):
         return
     if ends:
-        words = {"end": " and ".join(ends), "alternative": _WEIGH[ends[0]]}
+        mask, loop = _mask(module, node), module.loop(node)
+        same = mask is not None and loop is not None and is_fixed(module, mask, loop)
+        words = {"end": " and ".join(ends), "alternative": _ONCE if same else _WEIGH[ends[0]]}
         words["gather"] = module.shown(node)
         yield Hit(node, words, severity=Severity.INFO, message=_FOLDED)
         return
@@ -272,18 +279,26 @@ def _several(module: Module, chosen: cst.BaseExpression) -> bool:
     return value.tensor and value.rank != 0 and plain
 
 
+def _mask(module: Module, node: cst.BaseExpression) -> cst.BaseExpression | None:
+    """Return the mask, or the condition, by which a read chooses."""
+    match node:
+        case cst.Subscript(slice=[*_, cst.SubscriptElement(slice=cst.Index(value=index))]):
+            return index
+        case cst.Call(func=func, args=[*_, cst.Arg(value=given)]) if (
+            last_name(func) == "masked_select"
+        ):
+            return given
+        case cst.Call(func=func, args=[cst.Arg(value=given), *_]) if module.name(func):
+            return given
+        case cst.Call(func=cst.Attribute(value=receiver)):
+            return receiver
+    return None
+
+
 def _of_row(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether the mask is computed of what the loop goes over, and of nothing that a turn makes
     itself."""
-    loop = module.loop(node)
-    mask: cst.BaseExpression | None = None
-    match node:
-        case cst.Subscript(slice=[*_, cst.SubscriptElement(slice=cst.Index(value=index))]):
-            mask = index
-        case cst.Call(func=func, args=[cst.Arg(value=given), *_]) if module.name(func):
-            mask = given
-        case cst.Call(func=cst.Attribute(value=receiver)):
-            mask = receiver
+    loop, mask = module.loop(node), _mask(module, node)
     if isinstance(mask, cst.Name):
         found = definitions_of(module, mask)
         made = found[0] if len(found) == 1 else None

@@ -94,7 +94,6 @@ from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.guards import most_turns
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import attr_of, keyword_of
-from torchlint.semantic.time.autograd import no_grad
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.time.iterations import (
     is_reset,
@@ -197,7 +196,6 @@ def check_written(node: cst.Assign, module: Module) -> Iterator[Hit]:
         and made
         and all(_starts_without_graph(module, each, loop) for each in made)
         and not any(_used_beside(module, read, part) for read in spelled_alike(module, loop, whole))
-        and not no_grad(module, node)
     ):
         words = {"part": module.shown(part), "name": module.shown(whole)}
         yield Hit(node, words, severity=Severity.INFO, message=_WRITTEN)
@@ -207,8 +205,7 @@ def _starts_without_graph(module: Module, made: cst.CSTNode, loop: cst.For) -> b
     """Say whether a definition makes a tensor without a graph before the loop."""
     if not isinstance(made, cst.Assign) or module.is_within(made, loop):
         return False
-    value = inferred(module, made.value)
-    return value.tensor and value.grad is False and value.origin != "param"
+    return inferred(module, made.value).grad is False
 
 
 def _used_beside(module: Module, read: cst.CSTNode, part: cst.Subscript) -> bool:

@@ -8,7 +8,7 @@ from torchlint.base.records import frozen
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.calls import arguments_of
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.tree import method_called
+from torchlint.semantic.code.tree import last_name, method_called
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
@@ -103,9 +103,10 @@ def _is_mask(module: Module, index: cst.BaseExpression) -> bool:
             return _is_mask(module, left) or _is_mask(module, right)
         case cst.UnaryOperation(operator=cst.BitInvert(), expression=inner):
             return _is_mask(module, inner)
-        case cst.Name():
-            definition = sole_definition(module, index)
-            return definition is not None and _is_mask(module, definition)
+        case cst.Name() | cst.Attribute():
+            definition = sole_definition(module, index) if isinstance(index, cst.Name) else None
+            named = value.kind == "?" and called(last_name(index), MASK)
+            return named or (definition is not None and _is_mask(module, definition))
         case cst.Call(func=cst.Attribute(attr=cst.Name("bool")), args=[]):
             return True
     return False
