@@ -14,8 +14,7 @@ first: TL201 says where they are worth it), and so it is in an evaluation, where
 a read, in a step that ends in one of a GradScaler, which reads from the device whether a gradient
 is infinite, and under anomaly detection (TL801). Silent: an evaluation whose loader neither pins
 nor has workers, or of which each batch ends in what is printed or in what another library works on,
-as nothing is left that the copy could overlap with; what is only copied back, which should stay on
-the host (TL113); what is cast first,
+as nothing is left that the copy could overlap with;  what is cast first,
 `x.float().to(device)`, unless it is known to have that dtype; what the step computes or joins on
 the host itself, as `x / 255` or `torch.stack` do, here, in a function of the project or in each
 caller of this one, parts of that, what it may make of an array, what was made for that very device
@@ -26,7 +25,8 @@ tensors that are on the device, rows of a table that an object keeps, batches of
 them itself (timm's); what another package makes of a batch and of what the step has computed;
 networks; a program whose device is Apple's alone, which takes no pinned memory; and what the host
 reads in the same expression, `x.to(device).tolist()`, as it then waits all the same. What a
-tokenizer makes in the step (`return_tensors=`) is an `info` that says where it should be made.
+tokenizer makes in the step (`return_tensors=`) is an `info` that says where it should be made, and
+so is what is only copied back to the host: it should stay there.
 
 ## Setup
 ```python
@@ -220,6 +220,7 @@ _ENDS = (
     "blocking host-to-device copy of a batch; pass non_blocking=True (and pin_memory=True in the "
     "DataLoader). Each batch waits for the GPU in `{wait}` as well: little is gained while it does."
 )
+_BACK = "what is copied to the device here is only copied back to the host; leave it there."
 _TOKENIZED = (
     "what is made here of texts or pictures is in memory that no loader pins, and the copy waits; "
     "make it in the collate_fn of the DataLoader, with pin_memory=True, and pass non_blocking=True."
@@ -267,6 +268,9 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if transfer is None or not said_somewhere(module, _speaks_of_a_loader):
         return
     if brought_by_framework(module, node):
+        return
+    if _only_copied_back(module, node):
+        yield Hit(node, severity=Severity.INFO, message=_BACK)
         return
     loaders = [(module, loader) for loader in feeding_loaders(module, node)]
     loaders = list(dict.fromkeys(loaders or loaders_behind(module, transfer.source)))
@@ -353,7 +357,6 @@ def _blocking(module: Module, node: cst.Call) -> Transfer | None:
         or _scattered(transfer.source)
         or _waited_for(module, node)
         or _asked_before(module, transfer)
-        or _only_copied_back(module, transfer.call)
         or _older_than_loops(module, transfer.source)
     ):
         return None
