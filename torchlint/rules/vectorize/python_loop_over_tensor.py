@@ -100,6 +100,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.rule import Hit, Module, Rule, Severity, brought_to_host
 from torchlint.rules.vectorize._bodies import (
     counts_elements,
@@ -186,6 +187,7 @@ _HOST = (
     | {"detach", "clone", "append"}
 )
 _Loop = cst.For | cst.CompFor
+_RECURRENT = regex(rf"\b({'|'.join(ops.values('steps'))})\(")
 
 rule = Rule(
     __name__,
@@ -264,7 +266,7 @@ def check_heads(node: cst.For | cst.ListComp | cst.GeneratorExp, module: Module)
         yield Hit(node, message=_HEADS, severity=Severity.INFO)
 
 
-@rule.on(cst.For)
+@rule.on(cst.For, file=lambda module: _RECURRENT.search(module.text))
 def check_steps(node: cst.For, module: Module) -> Iterator[Hit]:
     """Find recurrent layers that a loop runs step by step."""
     count = iteration_count(module, node)

@@ -125,7 +125,7 @@ _NUMPY_MESSAGE = (
 )
 _WRITTEN = (
     "each `{part} = …` makes backward() copy the gradient of all of {name} (quadratic); collect "
-    "the parts in a list and stack them once."
+    "the parts in a list and join them once, with torch.stack or pad_sequence."
 )
 
 rule = Rule(

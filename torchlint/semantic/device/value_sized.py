@@ -104,9 +104,10 @@ def _is_mask(module: Module, index: cst.BaseExpression) -> bool:
         case cst.UnaryOperation(operator=cst.BitInvert(), expression=inner):
             return _is_mask(module, inner)
         case cst.Name() | cst.Attribute():
+            if value.kind == "?" and called(last_name(index), MASK):
+                return True
             definition = sole_definition(module, index) if isinstance(index, cst.Name) else None
-            named = value.kind == "?" and called(last_name(index), MASK)
-            return named or (definition is not None and _is_mask(module, definition))
+            return definition is not None and _is_mask(module, definition)
         case cst.Call(func=cst.Attribute(attr=cst.Name("bool")), args=[]):
             return True
     return False

@@ -846,6 +846,8 @@ def _is_stateless(name: str) -> bool:
 
 def _is_transform(module: Module, func: cst.BaseExpression) -> bool:
     """Say whether a callee is an object of these packages: ``Resize(128)(x)``."""
+    if "transforms" not in module.text:
+        return False
     made = [func] if isinstance(func, cst.Call) else assigned_to(module, func)
     alone = sole_definition(module, func) if isinstance(func, cst.Name) else None
     made = [alone] if alone is not None else made
