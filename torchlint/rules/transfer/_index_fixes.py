@@ -21,8 +21,7 @@ from torchlint.semantic.code.tree import is_name, method_called
 from torchlint.semantic.device.factories import factories_of
 from torchlint.semantic.question import question
 from torchlint.semantic.torch.spelling import SURE_BATCH_SIZE, called
-from torchlint.semantic.uses.assumptions import SIZES, TORCH
-from torchlint.semantic.uses.observers import free_of_effects
+from torchlint.semantic.uses.assumptions import PATCHED, SIZES, TORCH
 from torchlint.semantic.values.counts import counts_up
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
@@ -35,7 +34,6 @@ _VIEW = (
 )
 _SEVERAL = "Tensors on several devices can no longer be indexed with it."
 _POSITIONS = ("numpy.where", "numpy.nonzero")
-_PATCHED = "The code replaces functions of torch, or looks at each of its operations."
 
 
 def index_fix(module: Module, node: cst.Subscript, index: cst.BaseExpression) -> Fix | None:
@@ -101,12 +99,12 @@ def _written_in_vain(module: Module, node: cst.Subscript) -> bool:
 
 def _ranges(module: Module, node: cst.Subscript) -> Fix | None:
     """Return the fix that makes all ranges of a subscript on the device."""
-    if dotted_text(node.value) is None or not free_of_effects(module, node.value):
+    if dotted_text(node.value) is None:
         return None
     torch = name_for_module(module, "torch", "torch")
     device = cst.Attribute(node.value, cst.Name("device"))
     edits: list[NodeEdit] = []
-    whole, assumes = True, {TORCH: _PATCHED}
+    whole, assumes = True, {TORCH: PATCHED}
     for part in node.slice:
         index = part.slice.value if isinstance(part.slice, cst.Index) else None
         counted = _counted(module, index) if index is not None else None
