@@ -95,7 +95,6 @@ NOTES = [
     ("TL406", "kernels are not deterministic"),
     ("TL408", "no longer an instance of the old class"),
     ("TL408", "takes over the dtype and the cache"),
-    ("TL408", "is not called any more"),
     ("TL409", "no longer load strictly"),
     ("TL501", "lose their grad_fn"),
     ("TL501", "compute otherwise"),
