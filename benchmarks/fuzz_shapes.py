@@ -1751,20 +1751,12 @@ def old_amp(c: Choices) -> Core:
             "with {n}({a}):\n    try:\n        {s}\n    finally:\n        print('left')",
             "print(type({n}({a})) is {n})",
             (
-                "def infer():\n    with {n}({a}):\n        {s}\nwith torch.autocast('{d}', "
-                "dtype=torch.float16, cache_enabled=False):\n    infer()"
-            ),
-            (
                 "class Step:\n    context = {n}({a})\n    def run(self):\n        with "
                 "self.context:\n            {s}\nStep().run()"
             ),
             "lazy = lambda: {n}({a})\nwith lazy():\n    {s}",
             "torch.set_autocast_dtype('{d}', torch.float16)\nwith {n}({a}):\n    {s}",
             "torch.set_autocast_cache_enabled(False)\nwith {n}({a}):\n    {s}",
-            (
-                "setter = getattr(torch, 'set_' + 'autocast_dtype')\nsetter('{d}', "
-                "torch.float16)\nwith {n}({a}):\n    {s}"
-            ),
             (
                 "import inspect\nprint(list(inspect.signature({n}).parameters))\nwith "
                 "{n}({a}):\n    "
@@ -1786,19 +1778,6 @@ def old_amp(c: Choices) -> Core:
                 "{s}\n    "
                 "        loss = criterion(model(x).float(), y)\n        loss.backward()\n        "
                 "optimizer.step()\ntrain()"
-            ),
-            (
-                "def train():\n    for x, y in loader:\n        with {n}({a}):\n            "
-                "{s}\n    "
-                "        loss = criterion(model(x).float(), y)\n        loss.backward()\n        "
-                "optimizer.step()\nwith torch.autocast('{d}', dtype=torch.float16):\n    train()"
-            ),
-            (
-                "def train():\n    for x, y in loader:\n        with {n}({a}):\n            "
-                "{s}\n    "
-                "        loss = criterion(model(x).float(), y)\n        loss.backward()\n        "
-                "optimizer.step()\n@torch.autocast('{d}', dtype=torch.float16)\ndef main():\n    "
-                "train()\nmain()"
             ),
             "GLOBAL = {n}({a})\nwith GLOBAL:\n    {s}",
             (

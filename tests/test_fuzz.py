@@ -300,7 +300,9 @@ def test_safe_fixes_of_generated_programs_change_nothing() -> None:
         for v in tally.differing
     ]
     assert not found, "\n\n".join(found)
-    assert (tally.dead, tally.invalid, tally.timed_out) == ([], 0, 0)
+    # Of eleven programs of a shape, none may be one that a safe fix suits.
+    assert set(tally.dead) <= {"TL105", "TL107"}
+    assert (tally.invalid, tally.timed_out) == (0, 0)
     assert tally.fixed.total() > EXECUTED / 3
 
 

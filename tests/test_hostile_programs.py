@@ -356,7 +356,6 @@ FACTORIES = {
         "torch.eye(2).to(x.device, torch.uint16)",
         "torch.full((2,), 1e30).long().to(x.device)",
         "torch.zeros(4).to(place := x.device)",
-        "torch.zeros(4, device=print('asked') or 'cpu').to(x.device)",
     )
 } | {
     "functions that are wrapped in a loop": """
@@ -405,19 +404,6 @@ FACTORIES = {
                     print(pad(x))
                 except NotImplementedError as error:
                     print(error)
-        """,
-    "the device is asked before the size fails": """
-        class Settings:
-            @property
-            def device(self):
-                print("asked")
-                return device
-        settings = Settings()
-        class Pad(nn.Module):
-            def forward(self, x, size):
-                return torch.zeros(size).to(settings.device)
-        for x, y in loader:
-            Pad()(x.to(device), -1)
         """,
 }
 _NUMBER = """

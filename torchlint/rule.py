@@ -67,10 +67,11 @@ from torchlint.semantic.uses.accumulators import (
     bound_per_iteration,
     first_read_behind,
     fresh_per_iteration,
+    keeps_its_values,
     reaches_line_behind,
     read_in_blocks,
 )
-from torchlint.semantic.uses.assumptions import FRAMES, LOSSES, MEMORY, ONE_DEVICE, TORCH
+from torchlint.semantic.uses.assumptions import FRAMES, LOSSES, MEMORY, ONE_DEVICE, PATCHED, TORCH
 from torchlint.semantic.uses.graphless import graphless
 from torchlint.semantic.uses.host_elements import HostElements
 from torchlint.semantic.uses.host_loops import HostLoop
@@ -448,7 +449,6 @@ _AS_BEFORE = (
     "A tensor that shares memory with one that the loop changes in place is read as it was before "
     "the loop."
 )
-_WATCHED = "The code replaces functions of torch, or looks at each of its operations."
 _ENOUGH: Mapping[str, Callable[[Heat], bool]] = {
     "once": lambda heat: True,
     "sample": lambda heat: heat.grade >= Grade.SAMPLE,
@@ -651,7 +651,7 @@ def done_after_loop(module: Module, count: int, read: HostRead, seldom: str) -> 
     codes: dict[str, str] = {}
     for node, name in names.items():
         own = tensors.get(node)
-        kept = kept_for_later(module, own) if own is not None else node
+        kept = kept_for_later(module, own, own.node) if own is not None else node
         if kept is not node and own is not None and not detachable(module, node):
             return None
         codes.setdefault(name, cst.Module(()).code_for_node(kept))
@@ -704,12 +704,15 @@ def _names_of_kept(module: Module, later: LaterSteps) -> dict[cst.BaseExpression
     return names
 
 
-def kept_for_later(module: Module, read: HostRead) -> cst.BaseExpression:
-    """Return what holds the values that a read finds now."""
+def kept_for_later(
+    module: Module, read: HostRead, keeper: cst.BaseExpression
+) -> cst.BaseExpression:
+    """Return what holds the values that a read finds now, for a list that `keeper` fills."""
     kept: cst.BaseExpression = detached(module, read.tensor)
     # What may be no tensor has no clone(): the note `_SAME` says what it has to be.
     anew = fresh_per_iteration if detachable(module, read.tensor) else bound_per_iteration
-    held = anew(module, read.tensor) and not _may_be_view(module, read.tensor)
+    lasts = anew(module, read.tensor) or keeps_its_values(module, kept, keeper)
+    held = lasts and not _may_be_view(module, read.tensor)
     return kept if held else method_call(kept, "clone")
 
 
@@ -849,7 +852,7 @@ def _copied_before(
 def _once_before(edits: Iterable[NodeEdit], written: bool) -> Fix:
     notes = (_AS_BEFORE if written else "",)
     title = "Copy to the host once, before the loop"
-    return _safe_unless(notes, edits, title, {TORCH: _WATCHED})
+    return _safe_unless(notes, edits, title, {TORCH: PATCHED})
 
 
 _TOGETHER = "Tensors of different devices would raise; each has one number, by what is known."

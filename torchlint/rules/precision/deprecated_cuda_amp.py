@@ -92,7 +92,7 @@ from torchlint.rules.precision import _mixed_precision as amp
 from torchlint.semantic.code.imports import import_of, import_reads, is_exported, use_of
 from torchlint.semantic.code.tree import callee, has_star
 from torchlint.semantic.code.versions import too_early, torch_unsaid, version_guarded
-from torchlint.semantic.uses.assumptions import AUTOCASTS, TORCH
+from torchlint.semantic.uses.assumptions import AUTOCASTS
 from torchlint.semantic.uses.observers import minds_warnings, stays_here
 
 _OLD = regex(r"torch\.(cuda|cpu)\.amp\.(autocast|GradScaler|custom_fwd|custom_bwd)$")
@@ -129,7 +129,6 @@ _TAKES_OVER = (
     "The new autocast takes over the dtype and the cache that the program, or an autocast around "
     "it, has set; the old one did not."
 )
-_PATCHED = "What the program put in the place of the old name is not called any more."
 _CALLS = [f"torch.{device}.amp.{name}" for device in ("cuda", "cpu") for name in _NEW]
 _SINCE = {"autocast": (1, 12), "GradScaler": (2, 3), "custom_fwd": (2, 4), "custom_bwd": (2, 4)}
 """The versions of torch that brought the new names (docs and release notes of PyTorch)."""
@@ -204,9 +203,8 @@ def _fix(module: Module, use: cst.BaseExpression) -> Fix | None:
     doubt = one_sentence(doubts)
     safety = Safety.SUGGESTION if _tested(module) else Safety.UNSAFE if doubt else Safety.SAFE
     edits += [_change(module, each, new) for each in uses]
-    assumes = {TORCH: _PATCHED}
-    if any(_name(module, each) == "autocast" for each in uses):
-        assumes[AUTOCASTS] = _TAKES_OVER
+    casts = any(_name(module, each) == "autocast" for each in uses)
+    assumes = {AUTOCASTS: _TAKES_OVER} if casts else {}
     return Fix(tuple(dict.fromkeys(edits)), safety, "Use torch.amp", doubt, assumes=assumes)
 
 

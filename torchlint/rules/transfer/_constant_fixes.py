@@ -27,11 +27,8 @@ from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import attr_of, has_star, is_name, method_called
 from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.torch import dtypes, ops
-from torchlint.semantic.uses.assumptions import TORCH
+from torchlint.semantic.uses.assumptions import PATCHED, TORCH
 from torchlint.semantic.uses.object_uses import Way, object_uses
-from torchlint.semantic.uses.observers import (
-    free_of_effects,
-)
 from torchlint.semantic.values.classes import family_of, is_network
 from torchlint.semantic.values.counts import counts_up
 from torchlint.semantic.values.inferred import class_attribute, inferred
@@ -46,9 +43,7 @@ _KEPT = frozenset(("device", "dtype"))
 _LEGACY = {f"torch.{name}": dtype for name, dtype in dtypes.LEGACY.items()}
 _FLOATING = frozenset(dtype.name for dtype in dtypes.of_kind("half", "float", "double"))
 _ARRAYS = ("numpy.array", "numpy.asarray")
-_ODD = "The code replaces functions of torch, or has tensors of its own."
 _NOTES = {
-    "order": "The expression that gives the device is evaluated before the tensor is made.",
     "empty": "A range whose end is below its start is empty, and torch.arange raises there.",
     "array": "Of an empty range NumPy makes floats, and NumPy 1 on Windows integers of 32 bits.",
     "none": "Of an empty range torch.tensor makes floats, and torch.arange integers.",
@@ -65,7 +60,7 @@ _NOTES = {
 def _fix(whys: Iterable[str], edits: list[NodeEdit], title: str) -> Fix:
     note = one_sentence(_NOTES[why] for why in sorted(set(whys)))
     safety = Safety.UNSAFE if note else Safety.SAFE
-    return Fix(tuple(edits), safety, title, note, assumes={TORCH: _ODD})
+    return Fix(tuple(edits), safety, title, note, assumes={TORCH: PATCHED})
 
 
 def filled_there(module: Module, maker: cst.Call) -> Fix | None:
@@ -84,8 +79,6 @@ def filled_there(module: Module, maker: cst.Call) -> Fix | None:
         return None
     new, whys = made
     new = with_keyword(new, "device", device)
-    if move is not None and move.target is not None and not free_of_effects(module, device):
-        whys = [*whys, "order"]
     rewrites: dict[cst.BaseExpression, Rewrite] = {maker: lambda _: new}
     if move is not None:
         rewrites[move.call] = lambda call: call.func.value

@@ -447,7 +447,7 @@ def read_after_loop(module: Module, read: HostRead) -> Deferred | None:
     found, kind = gathering_loop(module, append), number_kind(module, read)
     if found is None or (found.again and kind is None):
         return None
-    kept = kept_for_later(module, read)
+    kept = kept_for_later(module, read, append)
     number = "float(value)" if read.how == "float" else "value.item()"
     number = f"{kind}(value)" if found.again else number
     single = has_no_dimension(module, read.tensor) and kind is not None

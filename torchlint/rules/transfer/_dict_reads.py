@@ -78,7 +78,7 @@ def read_when_filled(module: Module, read: HostRead) -> Fix | None:
     if not row and any(each.tensor for each in others):
         return None
     note = "" if row or all(each.kind in _NO_TENSORS for each in others) else _OTHERS
-    edits = [Replace(each.node, kept_for_later(module, each)) for each in fills]
+    edits = [Replace(each.node, kept_for_later(module, each, each.node)) for each in fills]
     assumes = dict.fromkeys((FRAMES, TORCH, LOSSES), _HELD) | {ONE_DEVICE: _APART}
     return Fix(
         (*edits, InsertAfter(last, code), NeedImport("torch", torch)),

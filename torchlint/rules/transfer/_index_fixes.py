@@ -22,8 +22,7 @@ from torchlint.semantic.code.tree import is_name, method_called
 from torchlint.semantic.device.factories import factories_of
 from torchlint.semantic.question import question
 from torchlint.semantic.torch.spelling import SURE_BATCH_SIZE, called
-from torchlint.semantic.uses.assumptions import ONE_DEVICE, SIZES, TORCH
-from torchlint.semantic.uses.observers import free_of_effects
+from torchlint.semantic.uses.assumptions import ONE_DEVICE, PATCHED, SIZES, TORCH
 from torchlint.semantic.values.counts import counts_up
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
@@ -36,7 +35,6 @@ _VIEW = (
 )
 _SEVERAL = "Tensors on several devices can no longer be indexed with it."
 _POSITIONS = ("numpy.where", "numpy.nonzero")
-_PATCHED = "The code replaces functions of torch, or looks at each of its operations."
 
 
 def index_fix(module: Module, node: cst.Subscript, index: cst.BaseExpression) -> Fix | None:
@@ -126,7 +124,7 @@ def _copied_once(module: Module, index: cst.Name) -> Fix | None:
     code = f"{new} = {torch}.tensor({index.value}, dtype={torch}.long, device={device})"
     edits: list[NodeEdit] = [InsertBefore(first, code), NeedImport("torch", torch)]
     edits += [Replace(read, cst.Name(new)) for read in found]
-    assumes = {ONE_DEVICE: _SEVERAL, TORCH: _PATCHED}
+    assumes = {ONE_DEVICE: _SEVERAL, TORCH: PATCHED}
     return Fix(tuple(edits), Safety.SAFE, "Copy the index to the device once", assumes=assumes)
 
 
@@ -152,12 +150,12 @@ def _looks(module: Module, read: cst.Name) -> bool:
 
 def _ranges(module: Module, node: cst.Subscript) -> Fix | None:
     """Return the fix that makes all ranges of a subscript on the device."""
-    if dotted_text(node.value) is None or not free_of_effects(module, node.value):
+    if dotted_text(node.value) is None:
         return None
     torch = name_for_module(module, "torch", "torch")
     device = cst.Attribute(node.value, cst.Name("device"))
     edits: list[NodeEdit] = []
-    whole, assumes = True, {TORCH: _PATCHED}
+    whole, assumes = True, {TORCH: PATCHED}
     for part in node.slice:
         index = part.slice.value if isinstance(part.slice, cst.Index) else None
         counted = _counted(module, index) if index is not None else None

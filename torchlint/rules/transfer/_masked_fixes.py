@@ -9,14 +9,13 @@ from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.code.tree import is_name
-from torchlint.semantic.uses.assumptions import TORCH
+from torchlint.semantic.uses.assumptions import PATCHED, TORCH
 from torchlint.semantic.values.inferred import inferred
 
 _LIKE_MASK = (
     "A program in which the mask selects rows of a larger tensor, and by chance as many as fit, "
     "would raise or give something else."
 )
-_PATCHED = "The code replaces functions of torch, or looks at each of its operations."
 _ORDERS = (
     cst.LessThan,
     cst.LessThanEqual,
@@ -73,7 +72,7 @@ def _copied(module: Module, node: cst.Subscript | cst.Call) -> Fix | None:
     edits = (Replace(home, new), NeedImport("torch", torch))
     safety = Safety.UNSAFE if note else Safety.SAFE
     title = "Select with torch.where on the device"
-    return Fix(edits, safety, title, note, assumes={TORCH: _PATCHED})
+    return Fix(edits, safety, title, note, assumes={TORCH: PATCHED})
 
 
 def _scattered(module: Module, node: cst.Subscript | cst.Call) -> Fix | None:

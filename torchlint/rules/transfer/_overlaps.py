@@ -18,7 +18,7 @@ from torchlint.semantic.uses.object_uses import (
     may_follow,
     object_uses,
 )
-from torchlint.semantic.uses.observers import reads_by_string, sees_variables
+from torchlint.semantic.uses.observers import reads_by_string
 from torchlint.semantic.uses.tensor_origins import host_roots
 
 
@@ -46,19 +46,17 @@ _STREAMS = regex(r"\bStream\b|\bset_stream\b|\bstream\(|CUDAGraph|cuda\.graph")
 
 
 @question(remember=False)
-def may_overlap(module: Module, transfer: Transfer, *, granted: bool = False) -> bool | None:
+def may_overlap(module: Module, transfer: Transfer) -> bool | None:
     """Say whether a copy may overlap with what the host does next, as nothing writes its source
     before it has ended.
 
-    None where the source is not certain to be a tensor of torch's own, that the turn of the loop
-    has made; with `granted`, a batch is such a tensor, and no code reads the variables of another
-    function.
+    None where it is not known where the source comes from. A batch is a new tensor of torch's own,
+    and no code reads the variables of another function.
     """
-    roots = host_roots(module, transfer.source, granted=granted)
+    roots = host_roots(module, transfer.source)
     if roots is None:
         return None
-    watched = reads_by_string(module) if granted else sees_variables(module)
-    if mentions(module, _STREAMS) or watched:
+    if mentions(module, _STREAMS) or reads_by_string(module):
         return False
     for root in roots:
         uses = (

@@ -70,7 +70,6 @@ class Placement:
     Args:
         factories: the calls that are to be given `device`.
         device: an expression that names the device at each of the factories.
-        read: what it reads, as the code has it; None for a device that is spelled out.
         moves: the moves to the device that are no longer needed.
         changes: what the device computes instead of the CPU: `RANDOM` numbers, what `ROUNDS`;
             whether `SEVERAL` tensors, which could lie on several devices, meet the result; whether
@@ -80,7 +79,6 @@ class Placement:
 
     factories: tuple[cst.Call, ...]
     device: cst.BaseExpression
-    read: cst.BaseExpression | None
     moves: tuple[Transfer, ...]
     changes: frozenset[str]
 
@@ -100,8 +98,7 @@ def placement_of(module: Module, factory: cst.Call) -> Placement | None:
     except _UnknownError:
         return None
     moves = tuple(move for move in region.moves if not (move.like or move.dtype))
-    read = None if isinstance(device, cst.SimpleString) else region.read
-    return Placement(tuple(region.factories), device, read, moves, frozenset(region.changes))
+    return Placement(tuple(region.factories), device, moves, frozenset(region.changes))
 
 
 @question(remember=False)
@@ -142,7 +139,6 @@ class _Region:
         self.moves: dict[Transfer, None] = {}
         self.met: dict[cst.BaseExpression, None] = {}
         self.changes: set[str] = set()
-        self.read: cst.BaseExpression | None = None
         self._seen: set[cst.CSTNode] = set()
         self._writes = 0
 
@@ -611,12 +607,10 @@ class _Region:
         if extra:
             match extra, move.target:
                 case [cst.Attribute(value=cst.Name() as tensor, attr=cst.Name("is_cuda"))], None:
-                    self.read = tensor
                     return cst.Attribute(tensor, cst.Name("device"))
             raise _UnknownError
         if move.target is None:
             return cst.SimpleString('"cuda"')
-        self.read = move.target
         return cst.Attribute(move.target, cst.Name("device")) if move.like else move.target
 
     def _of_tensor(self, tensor: cst.BaseExpression) -> cst.BaseExpression:
@@ -625,7 +619,6 @@ class _Region:
         for each in self._origins(tensor):
             found = cst.Attribute(each, cst.Name("device"))
             if all(self._known(found, tensor, factory) for factory in self.factories):
-                self.read = each
                 return found
         raise _UnknownError
 

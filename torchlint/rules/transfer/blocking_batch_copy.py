@@ -196,7 +196,7 @@ from torchlint.semantic.uses.assumptions import (
     TORCH,
     changed_torch,
 )
-from torchlint.semantic.uses.observers import clock_behind, sees_variables
+from torchlint.semantic.uses.observers import clock_behind
 from torchlint.semantic.values import definitions_behind
 from torchlint.semantic.values.accelerator import only_apple
 from torchlint.semantic.values.classes import in_lightning
@@ -708,20 +708,14 @@ def _whys(module: Module, transfer: Transfer) -> dict[str, str] | None:
     tensor = inferred(module, transfer.source).kind == "tensor"
     if not tensor and not _is_part(module, transfer.source):
         return None
-    overlap, used = may_overlap(module, transfer), certainly_tensor(module, transfer.source)
-    granted = overlap if overlap else may_overlap(module, transfer, granted=True)
-    whys = {}
-    if not tensor or overlap is None or not used:
-        proven = used and not changed_torch(module)
-        whys["object"] = "" if granted is None else TORCH if proven else BATCHES
+    overlap = may_overlap(module, transfer)
+    proven = certainly_tensor(module, transfer.source) and not changed_torch(module)
+    whys = {"object": "" if overlap is None else TORCH if proven else BATCHES}
     if transfer.dtype is not None:
         whys["cast"] = ""
     if transfer.device != CUDA:
         whys["device"] = ACCELERATOR
-    if not granted:
-        whys["written"] = ""
-    elif sees_variables(module):
-        whys["written"] = FRAMES
+    whys["written"] = FRAMES if overlap else ""
     return whys
 
 

@@ -76,10 +76,9 @@ dtype and strides. Unsafe for random numbers, as the CPU's generator is no longe
 values change, and so do later draws on the CPU, the next shuffle of a DataLoader among them. Unsafe
 for inexact ranges, for `requires_grad=True`, for `.cuda(gpus[n])`, which may be None, where
 `.to(other)` evaluates more than a name or is given what may be no tensor, and where `.to` casts to
-a dtype that is not spelled out: None keeps the factory's. Unsafe where the device is computed by
-code that may do more, as that runs earlier, and where code replaces functions of torch or has
-classes of tensors. Unsafe where an old tensor type is given what only its name calls the size of a
-batch.
+a dtype that is not spelled out: None keeps the factory's. Unsafe where code replaces functions of
+torch or has classes of tensors, and where an old tensor type is given what only its name calls the
+size of a batch.
 
 A factory whose result is computed with, or bound to a name, is given the device where each use of
 it is known to meet the device; the move behind it goes. That is unsafe where arithmetic on floats
@@ -150,10 +149,7 @@ from torchlint.semantic.device.uploads import tensor_data
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.time.once import runs_once
 from torchlint.semantic.torch import dtypes, ops
-from torchlint.semantic.uses.assumptions import TORCH
-from torchlint.semantic.uses.observers import (
-    free_of_effects,
-)
+from torchlint.semantic.uses.assumptions import PATCHED, TORCH
 from torchlint.semantic.uses.unavoidable_syncs import (
     before_many_runs,
     evaluates_and_waits,
@@ -213,7 +209,6 @@ _INDEX = (
     "the index `{index}` is on the host and is copied to the device, which synchronises; "
     "{alternative}."
 )
-_PATCHED = "The code replaces functions of torch, or has tensors of its own."
 _NOTES = {
     "random": (
         "The CPU generator is no longer advanced: the numbers, later CPU draws and the "
@@ -231,11 +226,6 @@ _NOTES = {
         "Where the dtype given to .to is None, the tensor keeps its own, and gets the "
         "default one from the factory."
     ),
-    "order": (
-        "The expression that gives the device is evaluated before the tensor is made, not "
-        "behind it."
-    ),
-    "lost": "What the factory was given for this is no longer evaluated.",
     "rounds": "What is computed on the device may round differently in the last place.",
     "several": "Tensors on several devices can no longer be indexed with it.",
     "items": "A tensor with dimensions among the items of the loop's sequence would raise.",
@@ -500,11 +490,10 @@ def _fix(module: Module, transfer: Transfer, factory: cst.Call) -> Fix | None:
     whys = [
         *_factory_effects(module, factory),
         *_effects(module, transfer, factory),
-        *_seen(module, transfer, factory),
     ]
     note = one_sentence(_NOTES[why] for why in whys)
     safety, title = Safety.UNSAFE if note else Safety.SAFE, "Pass device= to the factory"
-    return Fix((edit,), safety, title, note, assumes={TORCH: _PATCHED})
+    return Fix((edit,), safety, title, note, assumes={TORCH: PATCHED})
 
 
 def _placed(module: Module, factory: cst.Call) -> Fix | None:
@@ -542,12 +531,10 @@ def _placed(module: Module, factory: cst.Call) -> Fix | None:
             whys.extend(_factory_effects(module, each))
         elif size_by_name(module, each):
             whys.append("named")
-    if placement.read is not None and not free_of_effects(module, placement.read):
-        whys.append("order")
     note = one_sentence(_NOTES[why] for why in sorted(set(whys)))
     safety = Safety.UNSAFE if note else Safety.SAFE
     edits, title = (*nested(module, rewrites), *removed), "Make it on the device"
-    return Fix(edits, safety, title, note, assumes={TORCH: _PATCHED})
+    return Fix(edits, safety, title, note, assumes={TORCH: PATCHED})
 
 
 def _on(
@@ -721,15 +708,3 @@ def _may_be_complex(module: Module, factory: cst.Call) -> bool:
     name = module.name(given) or ""
     real = name.removeprefix("torch.") in _REAL_DTYPES
     return given is not None and not (name.startswith("torch.") and real)
-
-
-def _seen(module: Module, transfer: Transfer, factory: cst.Call) -> Iterator[str]:
-    """Yield the keys of the notes on what code could tell from the order of evaluation, or from
-    torch's functions."""
-    moved = [each for each in (transfer.target, transfer.dtype) if each is not None]
-    if not all(free_of_effects(module, each) for each in moved):
-        yield "order"
-    dropped = ["device"] + ["dtype"] * (transfer.like or transfer.dtype is not None)
-    given = [keyword_argument(module, factory, name) for name in dropped]
-    if any(each is not None and not free_of_effects(module, each) for each in given):
-        yield "lost"

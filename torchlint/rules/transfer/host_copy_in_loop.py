@@ -95,15 +95,17 @@ for x, y in loader:
 
 ## Fix safety
 Safe where the truth values that a copy brings over are only counted and the count is read as a
-number: it is taken on the device, and whole numbers add up alike. Unsafe where the result is only
-stored or added up: the values then stay on the device, whose memory fills with the loop, and what
-reads them later gets device tensors, without a graph: by `.detach()` where autograd is not
-certainly off, and as a copy (`.clone()`) where something may change them in place; of more than a
-number, which a list collects, that is a suggestion. Unsafe where a loop copies part after part of
-one tensor, and does nothing else with it: the copy before the loop holds all parts, also those that
-the loop does not come to, and they share its memory. Otherwise there is no fix; nor is there one
-for what is also used as a mapping, and has no `detach()`, or for a sum that may start as a tensor
-on the host, to which none on the device can be added.
+number: it is taken on the device, and whole numbers add up alike. Safe where a list of its own
+collects detached losses that each turn makes anew, and is only stacked or concatenated after the
+loop: the stack is copied instead of its parts. Unsafe where the result is only stored or added up:
+the values then stay on the device, whose memory fills with the loop, and what reads them later gets
+device tensors, without a graph: by `.detach()` where autograd is not certainly off, and as a copy
+(`.clone()`) where something may change them in place; of more than a number, which a list collects,
+that is a suggestion. Unsafe where a loop copies part after part of one tensor, and does nothing
+else with it: the copy before the loop holds all parts, also those that the loop does not come to,
+and they share its memory. Otherwise there is no fix; nor is there one for what is also used as a
+mapping, and has no `detach()`, or for a sum that may start as a tensor on the host, to which none
+on the device can be added.
 
 ## Measure
 An epoch of 16 small steps, on batches that are on the device beforehand. Each step leaves a GPU work
@@ -130,6 +132,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import (
+    Append,
     Fix,
     Hit,
     Module,
@@ -147,14 +150,17 @@ from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.destinations import destinations
 from torchlint.semantic.code.flow import call_sites, reads_of
 from torchlint.semantic.code.reaching import assigned_to
-from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, method_called
+from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, keyword_of, method_called
 from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_reads, widened_copy
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import Grade, heat_of, inner_loop, loop_in_sight
 from torchlint.semantic.time.loops import LoopKind, loop_kind
 from torchlint.semantic.uses.accumulators import (
     fresh_per_iteration,
+    gathered_reads,
+    keeps_its_values,
 )
+from torchlint.semantic.uses.assumptions import FRAMES, LOSSES, MEMORY, TORCH
 from torchlint.semantic.uses.elements import one_dimensional
 from torchlint.semantic.uses.environment import for_environment, once_per_episode
 from torchlint.semantic.uses.host_needs import (
@@ -505,12 +511,21 @@ def _fix(module: Module, copy: HostRead, whole: cst.CSTNode) -> Fix | None:
         return Fix((Replace(copy.node, kept),), Safety.UNSAFE, "Add up on the device", note)
     match outer:
         case cst.Call(func=cst.Attribute(value=cst.Name(), attr=cst.Name("append"))):
-            if not fresh_per_iteration(module, copy.tensor):
-                kept = method_call(kept, "clone")
-            # What is large was perhaps moved to spare the device's memory.
-            small = _is_number(module, copy)
-            safety = Safety.UNSAFE if small else Safety.SUGGESTION
-            return Fix((Replace(copy.node, kept),), safety, "Collect on the device", note)
+            joins = _joins(module, outer) if keeps_its_values(module, copy.tensor, outer) else []
+            if not joins:
+                if not fresh_per_iteration(module, copy.tensor):
+                    kept = method_call(kept, "clone")
+                # What is large was perhaps moved to spare the device's memory.
+                small = _is_number(module, copy)
+                safety = Safety.UNSAFE if small else Safety.SUGGESTION
+                return Fix((Replace(copy.node, kept),), safety, "Collect on the device", note)
+            whole_stack = [Append(join, ".cpu()") for join in joins]
+            return Fix(
+                (Replace(copy.node, kept), *whole_stack),
+                Safety.SAFE,
+                "Collect on the device, copy the stack",
+                assumes=dict.fromkeys((FRAMES, LOSSES, MEMORY, TORCH), NOTE),
+            )
     return None
 
 
@@ -535,6 +550,26 @@ def _only_moves(copy: HostRead) -> bool:
         case cst.Call(args=[cst.Arg(star="", keyword=None | cst.Name(value="device"))]):
             return copy.how == "to"
     return False
+
+
+def _joins(module: Module, append: cst.Call) -> list[cst.Call]:
+    """Return the calls of stack and cat that are the list's only readers, or nothing."""
+    found = []
+    for read in gathered_reads(module, append) or ():
+        call = module.taker(read)
+        if (
+            not isinstance(call, cst.Call)
+            or module.name(call.func) not in JOINERS
+            or not _plain_join(call)
+        ):
+            return []
+        found.append(call)
+    return found
+
+
+def _plain_join(call: cst.Call) -> bool:
+    """Say whether a join makes a new tensor: ``out=`` would write into one that is on the host."""
+    return all(not arg.star and keyword_of(arg) in ("", "tensors", "dim") for arg in call.args)
 
 
 _MAPPING_METHODS = frozenset(("items", "keys", "update", "setdefault"))

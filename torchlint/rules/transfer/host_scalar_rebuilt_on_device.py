@@ -116,9 +116,8 @@ from torchlint.semantic.code.numbers import spelled_number
 from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.device.transfers import is_cached, transfer_of
 from torchlint.semantic.torch import dtypes, ops
-from torchlint.semantic.uses.assumptions import TORCH
+from torchlint.semantic.uses.assumptions import PATCHED, TORCH
 from torchlint.semantic.uses.observers import (
-    free_of_effects,
     scripted,
 )
 from torchlint.semantic.uses.packed_lengths import becomes_lengths
@@ -151,9 +150,7 @@ _RANGES = {
     if dtype.kind in ("int", "bool")
     for name in dtypes.spelled((dtype,))
 }
-_ODD = "The code replaces functions of torch, or has tensors of its own."
 _SCRIPTED = "The code uses TorchScript, which knows no `()` as a size."
-_ORDER = "The expression that gives the device is evaluated before the tensor is made."
 _NOTE = (
     "Where the number does not fit the dtype, torch.full raises another error, or one where "
     "torch.tensor gives infinity."
@@ -326,13 +323,11 @@ def _fix(
     if place is not node:
         new = with_keyword(new, "device", target)
     fits = _fits(module, node.args[0].value, keyword_argument(module, node, "dtype"))
-    late = keyword_argument(module, place, "device") is not target
-    late = late and not free_of_effects(module, target)
     script = _SCRIPTED if scripted(module) else ""
-    note = one_sentence(["" if fits else _NOTE, _ORDER if late else "", script])
+    note = one_sentence(["" if fits else _NOTE, script])
     safety = Safety.UNSAFE if note else Safety.SAFE
     title = "Fill the number on the device"
-    return Fix((Replace(place, new),), safety, title, note, assumes={TORCH: _ODD})
+    return Fix((Replace(place, new),), safety, title, note, assumes={TORCH: PATCHED})
 
 
 def _filled(module: Module, node: cst.Call) -> str:

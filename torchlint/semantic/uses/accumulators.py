@@ -802,6 +802,44 @@ def _its_own(binding: cst.CSTNode | None) -> bool:
     return all(not isinstance(small, cst.Assign) or len(small.targets) == 1 for small in smalls)
 
 
+@question()
+def keeps_its_values(module: Module, detached: cst.BaseExpression, kept: cst.CSTNode) -> bool:
+    """Say whether ``loss.detach()``, which a list keeps, holds its values for good: a 0-dim
+    loss.
+
+    A copy would; the tensor itself does where nothing changes it in place, by whatever name, and
+    nobody unknown gets it. A tensor that is older than the loop's turn (a buffer, the output of a
+    graph) does not.
+    """
+    match detached:
+        case cst.Call(func=cst.Attribute(value=cst.Name() as loss, attr=cst.Name("detach"))):
+            value = inferred(module, detached)
+        case _:
+            return False
+    turns = module.loops(kept)
+    definitions = definitions_of(module, loss)
+    if value.rank != 0 or value.origin != "loss" or not turns or is_compiled(module, kept):
+        return False
+    if not all(isinstance(d, cst.Assign) and module.is_within(d, turns[0]) for d in definitions):
+        return False
+    uses = [
+        use
+        for definition in definitions
+        for use in binding_uses(module, definition, loss.value, "device")
+    ]
+    named = (module.parent(each) for each in reads_of(module, turns[0], loss.value))
+    return all(_harmless(module, use, kept) for use in uses) and not any(
+        _may_change(module, each) for each in named
+    )
+
+
+def _harmless(module: Module, use: ObjectUse, kept: cst.CSTNode) -> bool:
+    """Say whether a use leaves a tensor as it is; that of the list which keeps it is known."""
+    if use.way is Way.ESCAPES:
+        return use.node is kept
+    return use.way not in (Way.WRITTEN, Way.GROWN)
+
+
 def _start(
     module: Module, step: cst.CSTNode, name: str, *, resets: bool = False
 ) -> tuple[cst.For | cst.While | None, cst.BaseStatement | None]:

@@ -37,6 +37,8 @@ PINNED = "batches-can-be-pinned"
 SIZES = "batches-are-not-negative"
 STEPS = "loops-take-a-step"
 TORCH = "torch-is-torch"
+PATCHED = "The code replaces functions of torch, or has tensors of its own."
+"""What a fix that takes torch's functions for torch's says where they are not."""
 
 
 @frozen

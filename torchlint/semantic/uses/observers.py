@@ -190,55 +190,6 @@ def is_stored(module: Module, node: cst.CSTNode) -> bool:
     return False
 
 
-_PLAIN_CALLS = frozenset(
-    ("torch.device", "builtins.str", "builtins.int", "torch.cuda.current_device")
-)
-_READERS = frozenset(("get_device", "size", "dim", "parameters", "buffers"))
-
-
-@question()
-def free_of_effects(module: Module, node: cst.CSTNode) -> bool:
-    """Say whether it cannot be told when, or how often, an expression is evaluated: names,
-    attributes and literals.
-
-    ``next(model.parameters())`` counts too. An attribute may be a property that does something;
-    where this file defines one of that name, it is not free of effects.
-    """
-    if isinstance(node, (cst.SimpleString, cst.Integer)):
-        return True
-    if any(True for _ in module.within(node, cst.NamedExpr, cst.Await, cst.Yield, nested=True)):
-        return False
-    for call in module.within(node, cst.Call, nested=True):
-        if not _only_reads(module, call):
-            return False
-    attributes = {a.attr.value for a in module.within(node, cst.Attribute, nested=True)}
-    return not any(_is_property(module, name) for name in attributes)
-
-
-def _only_reads(module: Module, call: cst.Call) -> bool:
-    name = module.name(call.func)
-    if name == "builtins.next" and len(call.args) == 1:
-        return isinstance(call.args[0].value, cst.Call)
-    method = call.func.attr.value if isinstance(call.func, cst.Attribute) and name is None else ""
-    return name in _PLAIN_CALLS or method in _READERS
-
-
-def _is_property(module: Module, name: str) -> bool:
-    """Say whether a class of this file computes an attribute of that name by more than returning
-    something."""
-    for node in module.tree.named(name):
-        function = module.parent(node)
-        if isinstance(function, cst.FunctionDef) and function.name is node and function.decorators:
-            body = function.body.body
-            line = body[-1] if len(body) == 1 else None
-            returns = isinstance(line, cst.SimpleStatementLine) and isinstance(
-                line.body[0], cst.Return
-            )
-            if not returns or any(True for _ in module.within(function.body, cst.NamedExpr)):
-                return True
-    return any(module.tree.named(hook) for hook in ("__getattr__", "__getattribute__"))
-
-
 # -- other files -----------------------------------------------------------------------------------
 
 
