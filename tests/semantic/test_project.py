@@ -556,54 +556,14 @@ print(Padded())
 
 
 @pytest.mark.parametrize(
-    ("defaults", "safety"),
-    [
-        ('torch.set_default_device("meta")', "unsafe"),
-        ("torch.set_default_device(sys.argv[1])", "unsafe"),
-        ('name = "meta"\ntorch.set_default_device(name)', "unsafe"),
-        ('from torch import set_default_device as choose\nchoose("me" + "ta")', "unsafe"),
-        ("torch.device(sys.argv[1]).__enter__()", "unsafe"),
-        ("def run(step, dev):\n    with torch.device(dev):\n        step()", "unsafe"),
-        ("def run(step, device):\n    with device:\n        step()", "unsafe"),
-        ('torch.set_default_device("cuda")', "safe"),
-        ('torch.set_default_device(torch.device("cuda:1"))', "safe"),
-        ("def run(step, n):\n    with torch.cuda.device(n):\n        step()", "safe"),
-        ("def run(step, n):\n    with jax.default_device(n):\n        step()", "safe"),
-    ],
-)
-def test_a_default_device_of_another_file_may_have_no_data(
-    tmp_path: Path, defaults: str, safety: str
-) -> None:
-    write(tmp_path, {"defaults.py": f"import sys\nimport torch\n{defaults}\n", "train.py": PADDED})
-    forget()
-    (found,) = analyse_job(job(PADDED, codes=frozenset(["TL102"]), root=str(tmp_path))).findings
-    assert found.fix is not None
-    assert found.fix.safety.value == safety
-
-
-@pytest.mark.parametrize(
     ("watching", "safety"),
     [
         ("class Log(torch.overrides.TorchFunctionMode): pass", "unsafe"),
         ("from torch.utils._python_dispatch import TorchDispatchMode as Mode", "unsafe"),
-        ("def of(net):\n    return torch.fx.symbolic_trace(net)", "unsafe"),
-        ("def of(net, x):\n    return torch.export.export(net, (x,))", "unsafe"),
-        (
-            "def of(o, names):\n    for n in names:\n        setattr(o, n, f(getattr(o, n)))",
-            "unsafe",
-        ),
-        (
-            "def of(o, names):\n    old = {n: getattr(o, n) for n in names}\n"
-            "    for key in old:\n        setattr(o, key, f)",
-            "unsafe",
-        ),
-        (
-            "def of(o, n):\n    old = getattr(o, n)\n    setattr(o, n, [])\n"
-            "    old.append(setattr(o, n, 0))",
-            "safe",
-        ),
+        ("class Own(torch.Tensor):\n    pass", "unsafe"),
+        ("torch.cat = print", "unsafe"),
+        ("def of(net):\n    return torch.fx.symbolic_trace(net)", "safe"),
         ("def of(net, x):\n    return torch.jit.trace(net, x)", "safe"),
-        ("class Own(torch.Tensor):\n    pass", "safe"),
         ("torch.nn.modules.module.register_module_forward_hook(print)", "safe"),
     ],
 )

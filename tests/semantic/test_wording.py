@@ -16,7 +16,6 @@ import torchlint.semantic
 from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.module import Module
 from torchlint.semantic.project.outside import Outside
-from torchlint.semantic.uses import observers
 from torchlint.semantic.uses.observers import sees_itself, sees_variables
 
 parser = importlib.import_module("re._parser" if hasattr(re, "_parser") else "sre_parse")
@@ -92,20 +91,3 @@ def test_short_words_count_where_they_stand_alone(text: str, itself: bool, varia
     module = Module(cst.parse_module(text), text, "m.py", Outside())
     assert sees_itself(module) is itself
     assert sees_variables(module) is variables
-
-
-@pytest.mark.parametrize(
-    ("text", "replaces"),
-    [
-        ("torch.cat = mine\n", True),
-        ("import torch as t\nt.stack: object = mine\n", True),
-        ("setattr(torch, name, mine)\n", True),
-        ("mock.patch('torch.cat')\n", True),
-        ("patch.multiple(torch, cat=mine)\n", True),
-        ("self.cat = torch.cat((a, b))\n", False),
-        ("y = torch.cat == mine\n", False),
-    ],
-)
-def test_who_puts_something_else_in_the_place_of_an_attribute(text: str, replaces: bool) -> None:
-    named = any(observers._replaces(name, text) for name in ("stack", "cat"))
-    assert (named or observers._replaces_any(text)) is replaces

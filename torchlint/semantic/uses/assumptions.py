@@ -116,18 +116,15 @@ _DIFFERENTIATES = Wording(
         r"|\b(?:from|import) higher\b|[mM]eta_?[lL]earn|[sS]aliency|[gG]rad_?(?:CAM|Cam|cam)\b"
     ),
     tuple(
-        """functional_call learn2learn captum MAML maml FGSM fgsm PGD pgd higher etal etaL eta_l
-        eta_L aliency rad_c rad_C radc radC""".split()
+        """functional_call learn2learn captum MAML maml FGSM fgsm PGD pgd higher eta aliency CAM Cam
+        cam""".split()
     ),
 )
 """Words without which no gradients are asked for of what an evaluation computes: who learns to
 learn, attacks or explains a network does so."""
 _SEVERAL = Wording(
     regex(r"\bcuda:[1-9]|\.cuda\(\s*[1-9]|\bdevice_map\b|\bpipeline_parallel|\bPipelineStage\b"),
-    (
-        *(f"cuda:{number}" for number in range(1, 10)),
-        *(".cuda(", "device_map", "pipeline_parallel", "PipelineStage"),
-    ),
+    ("cuda:", ".cuda(", "device_map", "pipeline_parallel", "PipelineStage"),
 )
 """Words without which a process puts what it computes on one accelerator."""
 _REPLACED = regex(
