@@ -267,7 +267,15 @@ def _meters(module: Module, call: cst.Call) -> bool:
 
 
 def _decides(module: Module, read: cst.CSTNode) -> bool:
-    """Say whether a condition is computed from a read, so that the ranks agree on it."""
+    """Say whether more than a line in a log is computed from a read: a condition, on which the
+    ranks agree by it, what a function gives back, or what an object or a container keeps."""
     return any(
-        isinstance(place, (cst.If, cst.While, cst.IfExp)) for place in destinations(module, read)
+        isinstance(place, (cst.If, cst.While, cst.IfExp, cst.Return, cst.Yield))
+        or (isinstance(place, cst.Assign) and not _named(place))
+        for place in destinations(module, read)
     )
+
+
+def _named(line: cst.Assign) -> bool:
+    """Say whether a line binds plain names alone."""
+    return all(isinstance(each.target, cst.Name) for each in line.targets)

@@ -126,6 +126,8 @@ class Runs:
             return False
         if any(self.values.loader_of(each.iterated) for each in self.iterations.over(loop)):
             return False  # What is done with its batches says more.
+        if any(last_name(call.func) == "load" for call in calls):
+            return False  # Each pass waits for the file that it reads: weights, or results.
         own = self.iterations.bound(loop.target) | {
             name.value for name in self.tree.within(loop.body, cst.Name) if self.flow.is_write(name)
         }
