@@ -77,6 +77,8 @@ RETURNED = {
 }
 NOT_RETURNED = {
     "nothing": "if error == 0:\n    return None\nreturn error * 2",
+    "one that is asked for its truth": "if error:\n    return 0.0\nreturn error * 2",
+    "a count": "count = (x > 0).sum()\nif count:\n    return 0.0\nreturn error * 2",
     "of several numbers": "if error == 0:\n    return 0.0\nreturn x * error",
     "something happens before": "if error == 0:\n    return 0.0\nfound.append(1)\nreturn error",
     "more than it": "if error == 0:\n    found.append(1)\n    return 0.0\nreturn error * 2",
@@ -273,6 +275,7 @@ def test_the_best_is_kept_on_the_device(name: str) -> None:
     [
         "if loss < best:\n        best = loss\n        found.append(1)",
         "best = loss if loss < 3 else best",
+        "best = loss if loss - best else best",
         "best = loss if best is None and loss < 3 else best",
     ],
 )

@@ -36,6 +36,9 @@ class Trainer:
     def look(self):
         found.append(dict(self.log))
 
+    def after(self):
+        self.look()
+
     def run(self, x, y):
 """
 END = """\
@@ -101,6 +104,7 @@ ONCE = {
 APART = {
     "looked at in between": program("self.log = {}", "found.append(dict(self.log))"),
     "by a method": program("self.log = {}", "self.look()"),
+    "by a method of a method": program("self.log = {}", "self.after()"),
     "its length": program("self.log = {}", "self.show()"),
     "another name": program("self.log = held = {}", "found.append(dict(held))"),
     "it returns in between": program("self.log = {}", "if self.steps:\n    return"),
@@ -116,6 +120,39 @@ APART = {
         body=ALWAYS.replace("out.mean()", "(out > 0).sum()"),
     ),
 }
+
+
+def named(before: str, between: str, start: str = "pass") -> str:
+    """Return the program whose dictionary is a name's, with what stands before the class."""
+    source = program(start, between, body=ALWAYS).replace("self.log[", "shown[")
+    return source.replace("found = []\n", f"found, shown = [], {{}}\n\n\n{before}\n")
+
+
+SEE = "def see():\n    found.append({})"
+NAMED = {
+    "by a function": (named(SEE.format("dict(shown)"), "see()"), False),
+    "by a function of a function": (
+        named(SEE.format("dict(shown)") + "\n\n\ndef after():\n    see()", "after()"),
+        False,
+    ),
+    "by one within": (
+        named("", "look()", "shown = {}\ndef look():\n    found.append(dict(shown))"),
+        False,
+    ),
+    "a name of its own": (
+        named("def see():\n    shown = 3\n    found.append(shown)", "see()"),
+        True,
+    ),
+    "something else": (named(SEE.format("3"), "see()"), True),
+}
+
+
+@pytest.mark.parametrize(("source", "once"), NAMED.values(), ids=NAMED)
+def test_a_function_may_see_the_dictionary_of_a_name(source: str, once: bool) -> None:
+    after = fixed(source, "safe", codes=CODES).after
+    assert ('shown["loss"], ' in after) is once
+    if once:
+        assert differences("found", ran(source)[0]["found"], ran(after)[0]["found"]) == []
 
 
 @pytest.mark.parametrize("source", ONCE.values(), ids=ONCE)

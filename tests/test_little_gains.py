@@ -84,6 +84,23 @@ def test_a_copy_beside_which_nothing_runs(
         assert (f"waits for the GPU in {wait} as well" in each.message) is bool(wait)
 
 
+@pytest.mark.parametrize(
+    ("enabled", "fused", "level"),
+    [
+        ("", "", INFO),
+        (", enabled=torch.load('amp')", "", INFO),
+        ("", ", fused=False", INFO),
+        (", enabled=False", "", WARNING),
+        ("", ", fused=True", WARNING),
+    ],
+)
+def test_a_step_of_a_scaler_that_does_not_wait(enabled: str, fused: str, level: Severity) -> None:
+    body = SCALED.format(more="total += loss.item()").rstrip()
+    source = COPIED.format(enabled=enabled, free="", body=body).replace("lr=0.1", f"lr=0.1{fused}")
+    assert {each.severity for each in found(source, "TL103", "blocking")} == {level}
+    assert {each.severity for each in found(source, "TL101", "loss.item()")} == {level}
+
+
 def test_what_a_model_runs_behind_is_no_end_of_a_step() -> None:
     body = SCALED.format(more="loss = model(x).square().mean()").rstrip()
     (finding,) = found(COPIED.format(enabled="", free="", body=body), "TL103", "blocking")

@@ -304,3 +304,39 @@ for x, _ in loader:
 def test_a_list_that_indexes_several_tensors_is_copied_once(live: str) -> None:
     after = same(LISTED.format(live=live), "TL102")
     assert after.count("live_index = torch.tensor(live, dtype=torch.long, device=h.device)") == 1
+
+
+# -- models that each step moves -------------------------------------------------------------------
+
+MOVED = (
+    HEAD
+    + """\
+{before}
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in loader:
+    model.to(device)
+    loss = nn.functional.cross_entropy(model(x.to(device)), y.to(device))
+    loss.backward()
+    optimizer.step()
+    print(loss)
+    {after}
+"""
+)
+SENDS = "def send(module):\n    torch.save(module.cpu().state_dict(), 'weights.pt')\n\n"
+MOVES_BACK = {
+    "by another name": ("other = model", "other.cpu()"),
+    "in a function": (f"{SENDS}\ndef keep():\n    send(model)\n", "keep()"),
+    "of a list": ("every = [model]", "for one in every:\n        one.to('cpu')"),
+}
+
+
+def test_a_model_that_each_step_moves_is_moved_before() -> None:
+    after = same(MOVED.format(before="", after="print(loss.cpu())"), "TL504")
+    assert after.count("model.to(device)\nfor x, y") == 1
+
+
+@pytest.mark.parametrize(("before", "after"), MOVES_BACK.values(), ids=MOVES_BACK)
+def test_a_model_that_may_go_back_is_moved_with_a_note(before: str, after: str) -> None:
+    source = MOVED.format(before=before, after=after)
+    found = [each.fix for each in check(source, codes=frozenset({"TL504"})).findings]
+    assert [each.safety for each in found if each is not None] == [Safety.UNSAFE]

@@ -183,6 +183,12 @@ KEPT = {
     "a side that does more": turns(
         "if pred[:, i].mean() > 0.5:\n    total += pred[:, i].mean()\n    found.append(total)"
     ),
+    "a number that is asked for its truth": turns(
+        "if pred[:, i].sum():\n    total += pred[:, i].mean()"
+    ),
+    "whole numbers that are asked for their truth": turns(
+        "if (pred[:, i] > 0.5).sum():\n    total += pred[:, i].mean()"
+    ),
     "sides that do different things": turns(
         "if pred[:, i].mean() > 0.5:\n    total += pred[:, i].mean()\nelse:\n    total = 0.0"
     ),

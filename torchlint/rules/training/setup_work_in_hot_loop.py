@@ -220,16 +220,22 @@ def _offloads(module: Module, node: cst.Call, place: cst.BaseExpression) -> bool
         for name in module.names_in(test)
     ):
         return True
+    return any(
+        other.deep_equals(place) and (back or _another(module, node, call))
+        for call, other, back in _moved(module)
+    )
+
+
+def _moved(module: Module) -> Iterator[tuple[cst.Call, cst.BaseExpression, bool]]:
+    """Yield what a file moves, with the calls that do, and whether that goes to the host."""
     for call in module.nodes(cst.Call):
         match call:
             case cst.Call(
-                func=cst.Attribute(value=other, attr=cst.Name(value="cpu" | "to" as attr)),
+                func=cst.Attribute(value=moved, attr=cst.Name(value="cpu" | "to" as attr)),
                 args=args,
             ):
-                back = attr == "cpu" or (bool(args) and named_device(module, args[0].value) == CPU)
-                if (back or _another(module, node, call)) and other.deep_equals(place):
-                    return True
-    return False
+                given = bool(args) and named_device(module, args[0].value) == CPU
+                yield call, moved, attr == "cpu" or given
 
 
 def _another(module: Module, one: cst.Call, other: cst.Call) -> bool:
@@ -268,6 +274,9 @@ def _fix(module: Module, node: cst.Call) -> Fix | None:
         return None
     if isinstance(statement, cst.Assign) and not _moves(module, node):
         return None
+    given = frozenset[str]().union(*(module.names_in(arg.value) for arg in node.args))
+    if any(True for name in given for _ in writes_of(module, loop, name)):
+        return None
     comment = (
         line.trailing_whitespace.comment if isinstance(line, cst.SimpleStatementLine) else None
     )
@@ -300,8 +309,8 @@ def _comes_first(module: Module, node: cst.Call, loop: cst.CSTNode) -> bool:
 
 
 def _stays(module: Module, node: cst.Call, loop: cst.CSTNode) -> bool:
-    """Say whether a loop only runs and trains a module that a name holds, so that it stays where it
-    is."""
+    """Say whether a loop only runs and trains a module that a name holds, and the file moves none
+    to the host under another name, so that it stays where it is."""
     match node.func:
         case cst.Attribute(value=cst.Name(value=name)):
             pass
@@ -312,7 +321,8 @@ def _stays(module: Module, node: cst.Call, loop: cst.CSTNode) -> bool:
         for each in reads_of(module, loop, name)
         if not module.is_within(each, node)
     ]
-    return all(
+    back = any(to and not inferred(module, moved).tensor for _, moved, to in _moved(module))
+    return not back and all(
         (isinstance(user, cst.Call) and is_name(user.func, name))
         or (isinstance(user, cst.Attribute) and user.attr.value in _KEEPS)
         for user in users

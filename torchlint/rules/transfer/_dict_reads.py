@@ -16,9 +16,11 @@ from torchlint.rule import (
     Safety,
     kept_for_later,
 )
+from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.code.tree import attr_of
 from torchlint.semantic.device.host_reads import HostRead, number_kind, scalar_reads
 from torchlint.semantic.torch.spelling import LOSS, called
 from torchlint.semantic.uses.assumptions import FRAMES, LOSSES, ONE_DEVICE, TORCH
@@ -150,7 +152,6 @@ def _unseen(
 ) -> bool:
     """Say whether a step goes on from its first number to the end of a line, and nothing does
     anything with the dictionary there but put something else into it."""
-    part = holder.attr.value if isinstance(holder, cst.Attribute) else ""
     for node in module.within(home, type(holder), cst.Call, *_LEAVES, nested=True):
         if not module.is_within(node, last) and not (
             module.before(first, node) and module.before(node, last)
@@ -163,13 +164,29 @@ def _unseen(
         put = put and isinstance(module.parent(place), cst.AssignTarget)
         if node.deep_equals(holder) and not put:
             return False
-        if isinstance(node, cst.Call) and any(
-            each.attr.value == part
-            for where, function in definitions_behind.functions(module, node)
-            for each in where.within(function.body, cst.Attribute, nested=True)
-        ):
+        if isinstance(node, cst.Call) and _seen_inside(module, node, holder):
             return False
     return True
+
+
+def _seen_inside(module: Module, call: cst.Call, holder: cst.BaseExpression) -> bool:
+    """Say whether a function that a call comes to, by way of others too, names a dictionary that is
+    not its own."""
+    todo, known = [(module, call)], set[cst.CSTNode]()
+    while todo:
+        for where, function in definitions_behind.functions(*todo.pop()):
+            if function in known:
+                continue
+            known.add(function)
+            name = holder.value if isinstance(holder, cst.Name) else ""
+            if name and reads_of(where, function, name) and not writes_of(where, function, name):
+                return True
+            for each in where.within(function.body, cst.Attribute, cst.Call, nested=True):
+                if isinstance(each, cst.Call):
+                    todo.append((where, each))
+                elif isinstance(each, cst.Attribute) and each.attr.value == attr_of(holder):
+                    return True
+    return False
 
 
 def _made_anew(

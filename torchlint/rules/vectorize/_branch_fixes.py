@@ -284,6 +284,8 @@ def kept_best(module: Module, choice: cst.IfExp, test: cst.BaseExpression) -> Fi
     value, taken = inferred(module, sides[0]), sides[0] is choice.body
     if value.rank != 0 or dotted_text(sides[0]) is None or (first and not taken):
         return None
+    if inferred(module, test).dtype != "bool":
+        return None
     torch, new = name_for_module(module, "torch", "torch"), module.source_of(sides[0])
     new = new if value.grad is False else f"{new}.detach()"
     pair = f"{new}, {kept}" if taken else f"{kept}, {new}"
@@ -327,7 +329,8 @@ def returned_where(module: Module, node: cst.If, test: cst.BaseExpression) -> Fi
     number = inferred(module, early).kind == "number" or spelled_number(module, early) is not None
     if not number or not value.tensor or value.rank != 0 or value.dtype == "bool":
         return None
-    if inferred(module, test).rank != 0 or any(True for _ in module.within(late, *_EFFECTS)):
+    asked = inferred(module, test)
+    if asked.rank != 0 or asked.dtype != "bool" or any(module.within(late, *_EFFECTS)):
         return None
     torch = name_for_module(module, "torch", "torch")
     source = module.source_of

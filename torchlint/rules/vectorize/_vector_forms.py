@@ -254,7 +254,9 @@ class _Form:
         """Return the statement that chooses for each part what a test of it, one number, chooses
         in the loop: what is added to a sum, or bound to a name."""
         test = self._mapped(node.test)
-        if test.rank != 0 or (node.orelse is not None and not isinstance(node.orelse, cst.Else)):
+        if test.rank != 0 or inferred(self.module, node.test).dtype != "bool":
+            raise _UnknownError
+        if node.orelse is not None and not isinstance(node.orelse, cst.Else):
             raise _UnknownError
         name, adds, value = _one_step(node.body)
         other = self.parts.get(name)

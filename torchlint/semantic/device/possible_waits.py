@@ -161,17 +161,34 @@ def synchroniser(module: Module, call: cst.Call) -> str | None:
 
 
 def _of_scaler(module: Module, call: cst.Call) -> Iterator[PossibleWait]:
-    """Yield the wait of a step of a gradient scaler, which one that is switched off does not
-    make."""
+    """Yield the wait of a step of a gradient scaler."""
+    waits = scaler_waits(module, call)
+    if waits is not False and isinstance(call.func, cst.Attribute):
+        yield PossibleWait(call, None if waits else call.func.value, SCALED)
+
+
+@question()
+def scaler_waits(module: Module, call: cst.Call) -> bool | None:
+    """Say whether a call is a step of a gradient scaler that reads from the device whether a
+    gradient is infinite: one that is switched off does not, nor does one of a fused optimizer,
+    which asks for that on the device; None where a setting decides."""
     match call.func:
-        case cst.Attribute(value=scaler, attr=cst.Name("step" | "get_scale")):
-            value = inferred(module, scaler)
-            made = value.node if isinstance(value.node, cst.Call) else None
-            switch = keyword_argument(module, made, "enabled") if made is not None else None
-            off = is_name(switch, "False")
-            if value.kind == "scaler" and not off:
-                certain = made is not None and switch is None
-                yield PossibleWait(call, None if certain else scaler, SCALED)
+        case cst.Attribute(value=scaler, attr=cst.Name("step" | "get_scale")) if (
+            inferred(module, scaler).kind == "scaler"
+        ):
+            made = inferred(module, scaler).node
+            switch, fused = _option(module, made, "enabled"), None
+            if call.args:
+                fused = _option(module, inferred(module, call.args[0].value).node, "fused")
+            if is_name(switch, "False") or is_name(fused, "True"):
+                return False
+            certain = isinstance(made, cst.Call) and switch is None
+            return True if certain and (fused is None or is_name(fused, "False")) else None
+    return False
+
+
+def _option(module: Module, made: cst.CSTNode | None, name: str) -> cst.BaseExpression | None:
+    return keyword_argument(module, made, name) if isinstance(made, cst.Call) else None
 
 
 def _decides(module: Module, asked: cst.BaseExpression) -> bool:

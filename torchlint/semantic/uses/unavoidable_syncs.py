@@ -15,6 +15,7 @@ from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import FUNCTIONS, LOOPS, method_called
 from torchlint.semantic.device.host_reads import host_copy, scalar_reads
+from torchlint.semantic.device.possible_waits import scaler_waits
 from torchlint.semantic.device.uploads import host_data, upload_of
 from torchlint.semantic.device.value_sized import gathers, scatters
 from torchlint.semantic.module import Module
@@ -410,13 +411,9 @@ def _readers(module: Module, turn: cst.CSTNode) -> list[cst.Call | cst.If]:
     ]
 
 
-def scales(module: Module, place: cst.BaseExpression) -> bool:
-    """Say whether a call is a step of a GradScaler, which reads from the device whether a gradient
-    is infinite."""
-    match place:
-        case cst.Call(func=cst.Attribute(value=scaler, attr=cst.Name("step"))):
-            return inferred(module, scaler).kind == "scaler"
-    return False
+def scales(module: Module, call: cst.Call) -> bool:
+    """Say whether a call is a step of a GradScaler that may wait."""
+    return method_called(call) == "step" and scaler_waits(module, call) is not False
 
 
 def _reads(module: Module, place: cst.Call | cst.If) -> bool:
