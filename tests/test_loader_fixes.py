@@ -380,3 +380,23 @@ with torch.no_grad():
 def test_a_notebook_alone_reads_its_loaders(tmp_path: Path, name: str, found: list[int]) -> None:
     report = check(CELL, codes=frozenset({"TL201"}), name=name, root=str(tmp_path))
     assert [each.start.row for each in report.findings] == found
+
+
+KEPT = """\
+import torch
+from torch.utils.data import DataLoader
+from torchvision.datasets import ImageFolder
+
+loader = DataLoader(ImageFolder("photos"), batch_size=4, shuffle=True, num_workers=2)
+for epoch in range(9):
+    for x, y in loader:
+        print(x.cuda().sum())
+"""
+
+
+@pytest.mark.parametrize(("target", "found"), [((1, 6), []), ((1, 7), ["TL208"])])
+def test_a_torch_that_keeps_no_workers_is_asked_for_none(
+    target: tuple[int, int], found: list[str]
+) -> None:
+    report = check(KEPT, codes=frozenset({"TL208"}), target_torch=target)
+    assert [each.code for each in report.findings] == found

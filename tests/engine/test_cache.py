@@ -30,9 +30,9 @@ from torchlint.report.formats import FORMATS
 from torchlint.run import cache, cache_folder, digests, projects, run, worker
 from torchlint.run.cache_folder import CacheFolder, open_folder
 from torchlint.run.fork import ForkedWorker
-from torchlint.semantic.code.named_tests import Holds, name_of, named
+from torchlint.semantic.code.named_tests import Holds, name_of, named, names
 from torchlint.semantic.project.project import Project as Elsewhere
-from torchlint.semantic.uses.observers import _SCRIPT, _replaces, _replaces_any
+from torchlint.semantic.uses.observers import _SCRIPT, _owns_tensors
 from torchlint.semantic.values.accelerator import _uses_cuda
 from torchlint.settings.files import NAMES
 from torchlint.source.discover import MARKS
@@ -938,7 +938,7 @@ def test_a_cache_names_no_function_of_others(project: Project) -> None:
 
 def test_every_test_of_other_files_has_a_name() -> None:
     """One without would have each report rest on each file."""
-    for test in (Holds(_SCRIPT), functools.partial(_replaces, "stack"), _replaces_any, _uses_cuda):
+    for test in (Holds(_SCRIPT), functools.partial(names, "stack"), _owns_tensors, _uses_cuda):
         name = name_of(test)
         assert name is not None
         again = named(name)
@@ -946,7 +946,7 @@ def test_every_test_of_other_files_has_a_name() -> None:
         assert name_of(again) == name
         assert again("@torch.jit.script") == test("@torch.jit.script")
     assert name_of(lambda text: True) is None
-    assert name_of(functools.partial(_replaces, 1)) is None  # type: ignore[arg-type]
+    assert name_of(functools.partial(names, 1)) is None  # type: ignore[arg-type]
 
 
 class Edits:

@@ -300,16 +300,21 @@ def _beside_one_that_pins(module: Module, node: cst.Call) -> bool:
     )
 
 
+_KEEPS_WORKERS = (1, 7)
+"""The first torch whose loaders take ``persistent_workers``."""
+
+
 @question(
     yes="the loader starts its workers anew in each epoch",
     no="the loader keeps its workers, is iterated once, or its dataset may change",
 )
 def restarts_workers(module: Module, node: cst.Call) -> bool:
     """Say whether a loader does not say that its workers stay, is iterated once per epoch, and has
-    a dataset that stays the same."""
+    a dataset that stays the same; False for a torch that cannot keep them."""
     bound = arguments_of(module, node, DATALOADER)
     if (
-        bound.open
+        module.target_torch < _KEEPS_WORKERS
+        or bound.open
         or bound.value("persistent_workers") is not None
         or "reload_dataloaders_every" in module.text
     ):
