@@ -273,6 +273,22 @@ for x in [torch.ones(5, 2, 8)]:
         ("for t in range(3): state = torch.tanh(self.inner(x[t]) + self.outer(state))", WARNING),
         ("state = torch.tanh(self.inner(x[0]) + self.outer(state))", WARNING),
         ("for t in range(steps): state = state + x[t]", WARNING),
+        (
+            "if self.training:\n            for t in range(steps):\n"
+            "                state = state + x[t].sigmoid() * x[t].tanh()",
+            WARNING,
+        ),
+        (
+            "if steps == 5:\n            return self.inner(x[0]) + state\n"
+            "        for t in range(steps): state = state + x[t].sigmoid() * x[t].tanh()",
+            WARNING,
+        ),
+        (
+            "state = x[0] + state\n"
+            "        if steps > 5: state = state * 2\n"
+            "        for t in range(steps): state = state + x[t].sigmoid() * x[t].tanh()",
+            INFO,
+        ),
     ],
 )
 def test_a_tensor_made_before_a_loop_of_small_kernels(loop: str, level: Severity) -> None:

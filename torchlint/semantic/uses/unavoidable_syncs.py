@@ -158,9 +158,9 @@ def evaluates_and_waits(module: Module, node: cst.CSTNode) -> tuple[cst.BaseExpr
     no="no loop behind it launches one kernel after the other",
 )
 def before_many_runs(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
-    """Return the loop behind a place that comes before it, once: one that runs a model in each
-    turn, where nothing is trained, as decoding does, or one that computes with tensors of the
-    device step by step. The host is never ahead of the device there."""
+    """Return the loop behind a place that comes before it, once, and always goes on to it: one that
+    runs a model in each turn, where nothing is trained, as decoding does, or one that computes with
+    tensors of the device step by step. The host is never ahead of the device there."""
     function = module.function(node)
     heat = heat_of(module, node)
     if function is None or module.loops(node) or not heat.hot:
@@ -171,6 +171,11 @@ def before_many_runs(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
             for loop in module.within(function.body, cst.For, cst.While)
             if isinstance(loop, (cst.For, cst.While))
             and module.before(node, loop)
+            and comes_to(module, loop, node)
+            and not any(
+                module.before(node, end) and module.before(end, loop)
+                for end in module.within(function.body, cst.Return)
+            )
             and loop_kind(module, loop) is LoopKind.OTHER
             and (
                 runs_model(module, loop)
