@@ -243,9 +243,10 @@ print(loss.item())
         ("held = torch.jit.trace(lambda: torch.ones([]).to(device), example_inputs=[])", True),
         ("for key in old:\n    setattr(opt, key, getattr(opt, key) or old[key])", True),
         ("args = [setattr(args, k, getattr(args, k, v)) for k, v in old]", True),
-        ("held = torch.jit.trace(net, example_inputs=[x])", False),
+        # What a tracer records, and names that no text says, are not promised: `torch-is-torch`.
+        ("held = torch.jit.trace(net, example_inputs=[x])", True),
+        ("[setattr(where, k, wrap(getattr(where, k))) for k in old]", True),
         ("for key in old:\n    setattr(F, key, wrap(getattr(F, key)))", False),
-        ("[setattr(where, k, wrap(getattr(where, k))) for k in old]", False),
     ],
 )
 def test_who_in_another_file_may_see_an_index(tmp_path: Path, other: str, safe: bool) -> None:

@@ -133,7 +133,7 @@ _REPLACED = regex(
 )
 _SET = Wording(
     regex(
-        r"(?<!monkeypatch\.)\bsetattr\(\s*torch\b"
+        r"(?<!monkeypatch\.)\bsetattr\(\s*(?:torch|F|nn|functional)\b"
         r"|\bglobals\(\)\[[\"'](?:float|int)[\"']\]\s*=|\bexec\([\"'](?:float|int)\b"
     ),
     ("setattr(", "globals()[", "exec("),
