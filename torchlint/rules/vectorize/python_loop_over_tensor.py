@@ -116,6 +116,7 @@ from torchlint.rules.vectorize._pixels import writes_pixels
 from torchlint.rules.vectorize._turns import recurrent_layer, same_modules_in_turn, suppresses
 from torchlint.rules.vectorize._vector_forms import vector_form
 from torchlint.semantic.code.bindings import sole_definition
+from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import is_compiled
 from torchlint.semantic.time.iterations import (
@@ -337,7 +338,10 @@ def _only_asked(module: Module, node: _Loop) -> bool:
 
 def _row(module: Module, node: _Loop, body: cst.CSTNode) -> str:
     """Return what a loop over elements does one by one."""
-    if any(_masked(module, name, body) for name in _bound(module, node)):
+    batches = any(
+        inferred(module, each.iterated).kind == "loader" for each in goes_over(module, node)
+    )
+    if not batches and any(_masked(module, name, body) for name in _bound(module, node)):
         return _MASKS
     for index in _counted(module, node):
         found = _indexed(module, index, body)
@@ -424,6 +428,9 @@ def _is_batch(module: Module, count: cst.BaseExpression) -> bool:
 
 
 def _masked(module: Module, index: cst.Name, body: cst.CSTNode) -> bool:
+    """Say whether a loop compares a tensor with what it is at, which it does not bind anew."""
+    if writes_of(module, body, index.value):
+        return False
     for test in module.within(body, cst.Comparison):
         match test:
             case cst.Comparison(

@@ -60,6 +60,7 @@ _LOADING = frozenset(("load_state_dict", "load_weights", "load_checkpoint", "res
 _BY_NAME = regex(r"^(items|keys|(named_)?(parameters|buffers|modules)|state_dict)$")
 _BACK = ops.having("reads") | {"cpu"}
 """Methods that bring a tensor of a device to the host."""
+_DRAWS = ops.having("random")
 _FED = frozenset(("tensor", "batch"))
 _TRAINED = regex(r"\b(load\w*|from_pretrained|optim\w*|pretrained|restore\w*|train\w*)\b")
 _DEPTH = 2
@@ -144,11 +145,13 @@ class Runs:
         )
 
     def _brings(self, call: cst.Call, own: set[str]) -> bool:
-        """Say whether a call brings a tensor that belongs to the pass to a device."""
+        """Say whether a call brings a tensor that belongs to the pass to a device, and that is not
+        drawn at random, as where sizes are tried."""
         return (
             self.values.value(call).device in (ACCEL, CUDA)
             and self.values.value(call).kind not in ("module", "object")
             and any(name.value in own for name in self.tree.within(call, cst.Name))
+            and not any(last_name(c.func) in _DRAWS for c in self.tree.within(call, cst.Call))
         )
 
     def _moves(self, call: cst.Call) -> bool:
