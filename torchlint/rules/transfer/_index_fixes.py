@@ -34,6 +34,8 @@ _VIEW = (
     "range and raised."
 )
 _SEVERAL = "Tensors on several devices can no longer be indexed with it."
+_MOST_READS = 12
+"""Reads of one list: the fix of each replaces all of them."""
 _POSITIONS = ("numpy.where", "numpy.nonzero")
 
 
@@ -111,7 +113,9 @@ def _copied_once(module: Module, index: cst.Name) -> Fix | None:
     found = [read for read in found if module.is_within(read, block)] if block is not None else []
     first = module.statement(found[0]) if found else None
     new = f"{index.value}_index"
-    if len(found) < 2 or first is None or module.parent(first) is not block or new in module.text:
+    if not 2 <= len(found) <= _MOST_READS or first is None or new in module.text:
+        return None
+    if module.parent(first) is not block:
         return None
     if not all(_looks(module, read) for read in reads if not module.before(read, first)):
         return None
