@@ -180,12 +180,12 @@ def _parsed_head(text: str) -> tuple[str, int, dict[str, object]]:
 
 def _kinds(text: str, start: int) -> Iterator[str]:
     """Yield the names of the kinds of fix in the code from `start` on, comments left out."""
-    for pattern, kind in ((_SAFETY, 1), (_ASSUMES, 0)):
+    for pattern in (_SAFETY, _ASSUMES):
         for found in pattern.finditer(text, start):
             before = text[text.rfind("\n", 0, found.start()) + 1 : found.start()]
             if "#" not in before and not before[-1:].isidentifier():
                 # Where the project shows that an assumption does not hold, the fix is unsafe.
-                yield found[1] if kind else "UNSAFE"
+                yield found[1] if pattern is _SAFETY else "UNSAFE"
 
 
 def _kinds_beside(text: str, start: int, path: str, seen: set[str]) -> Iterator[str]:

@@ -14,7 +14,7 @@ first: TL201 says where they are worth it), and so it is in an evaluation, where
 a read, in a step that ends in one of a GradScaler, which reads from the device whether a gradient
 is infinite, and under anomaly detection (TL801). Silent: an evaluation whose loader neither pins
 nor has workers, or of which each batch ends in what is printed or in what another library works on,
-as nothing is left that the copy could overlap with;  what is cast first,
+as nothing is left that the copy could overlap with; what is cast first,
 `x.float().to(device)`, unless it is known to have that dtype; what the step computes or joins on
 the host itself, as `x / 255` or `torch.stack` do, here, in a function of the project or in each
 caller of this one, parts of that, what it may make of an array, what was made for that very device
@@ -420,13 +420,8 @@ def _older_than_loops(module: Module, source: cst.BaseExpression) -> bool:
     """Say whether all loops around a copy have what is moved from before them: it is the same in
     each turn, and no batch."""
     loops = module.loops(source)
-    names = [source] if isinstance(source, cst.Name) else list(module.within(source, cst.Name))
-    made = [
-        definition
-        for name in names
-        if loops and isinstance(name, cst.Name)
-        for definition in definitions_of(module, name)
-    ]
+    names = module.within(source, cst.Name) if loops else ()
+    made = [definition for name in names for definition in definitions_of(module, name)]
     return bool(made) and not any(module.is_within(each, loops[-1]) for each in made)
 
 

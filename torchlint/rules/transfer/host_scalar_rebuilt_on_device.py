@@ -117,9 +117,7 @@ from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.device.transfers import is_cached, transfer_of
 from torchlint.semantic.torch import dtypes, ops
 from torchlint.semantic.uses.assumptions import PATCHED, TORCH
-from torchlint.semantic.uses.observers import (
-    scripted,
-)
+from torchlint.semantic.uses.observers import scripted
 from torchlint.semantic.uses.packed_lengths import becomes_lengths
 from torchlint.semantic.uses.unavoidable_syncs import copied_up_beside
 from torchlint.semantic.values.inferred import inferred

@@ -121,11 +121,7 @@ from torchlint.semantic.time.heat import heat_of, inner_loop
 from torchlint.semantic.time.iterations import is_structural, iteration_count
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.host_loops import host_loop
-from torchlint.semantic.uses.unavoidable_syncs import (
-    stays_beside,
-    turn_waits,
-    wait_that_stays,
-)
+from torchlint.semantic.uses.unavoidable_syncs import stays_beside, turn_waits, wait_that_stays
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
 

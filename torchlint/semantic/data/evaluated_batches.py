@@ -97,7 +97,7 @@ def ends_in_wait(
         return None
     trains = heat_of(module, node).train
     calls = [call for call in module.within(turn, cst.Call) if isinstance(call, cst.Call)]
-    last = next((call for call in reversed(calls) if _gives_work(module, call)), None)
+    last = next((call for call in reversed(calls) if _runs_network(module, call)), None)
     return next(
         (
             call
@@ -110,7 +110,7 @@ def ends_in_wait(
     )
 
 
-def _gives_work(module: Module, call: cst.Call) -> bool:
+def _runs_network(module: Module, call: cst.Call) -> bool:
     """Say whether a call runs a model or a backward pass, itself or in a function of the file."""
     return (
         method_called(call) == "backward"

@@ -15,12 +15,7 @@ import libcst as cst
 from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.scopes import local_class, name_outside
-from torchlint.semantic.code.tree import (
-    COMPREHENSIONS,
-    is_name,
-    method_called,
-    targets_of,
-)
+from torchlint.semantic.code.tree import COMPREHENSIONS, is_name, method_called, targets_of
 from torchlint.semantic.data.loaders import makes_loader
 from torchlint.semantic.elsewhere import Definition
 from torchlint.semantic.module import Module

@@ -97,6 +97,8 @@ _SCRIPT = Wording(
 )
 _CELLS = regex(r"^# ?%%", re.MULTILINE)
 _DYNAMIC = ("eval", "exec", "globals", "locals", "compile")
+
+
 # -- names -----------------------------------------------------------------------------------------
 
 

@@ -18,9 +18,6 @@ _MAKERS = ops.FACTORIES | ops.DATA_FACTORIES | ops.COMPUTING_FUNCTIONS
 _WRAPPERS = ("torch.autograd.Variable", "torch.as_tensor")
 
 
-# -- batches ---------------------------------------------------------------------------------------
-
-
 @frozen
 class Root:
     """Where an object on the host comes from.
