@@ -28,7 +28,7 @@ from torchlint.semantic.code.tree import attr_of, has_star, is_name, method_call
 from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.torch import dtypes, ops
 from torchlint.semantic.uses.assumptions import PATCHED, TORCH
-from torchlint.semantic.uses.object_uses import Way, object_uses
+from torchlint.semantic.uses.object_uses import object_uses
 from torchlint.semantic.values.classes import family_of, is_network
 from torchlint.semantic.values.counts import counts_up
 from torchlint.semantic.values.inferred import class_attribute, inferred
@@ -269,7 +269,7 @@ def kept_as_buffer(module: Module, maker: cst.Call) -> Fix | None:
     if isinstance(moved, cst.Call) and (found := transfer_of(module, moved)) is not None:
         move = moved if _plain(module, found) and _is_own_device(module, cls, found) else None
     held: list[cst.BaseExpression] = [maker, *steps, *([move] if move is not None else ())]
-    if any(use.way in _CHANGES for each in held for use in object_uses(module, each)):
+    if any(object_uses(module, each) for each in held):
         return None
     behind = _constructed(module, cls, maker)
     if behind is None:
@@ -447,9 +447,6 @@ def _moves(module: Module, line: cst.BaseSmallStatement, name: str) -> bool:
             source = found.source if found is not None else None
             return is_name(source, name)
     return False
-
-
-_CHANGES = (Way.WRITTEN, Way.ESCAPES, Way.GROWN, Way.DIFFERENTIATED)
 
 
 def _constructed(module: Module, cls: cst.ClassDef, maker: cst.Call) -> cst.CSTNode | None:

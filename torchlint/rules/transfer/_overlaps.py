@@ -79,9 +79,7 @@ def _endangers(module: Module, use: ObjectUse, copy: cst.Call, origin: cst.CSTNo
         return False  # The name still means what was to be copied: so it has not been copied.
     if use.reached is not None and use.reached is _choice(module, copy):
         return False  # What is not a copy came out of the other branch.
-    if use.way is Way.WRITTEN:
-        return may_follow(module, use, copy, origin)
-    return use.way in (Way.ESCAPES, Way.GROWN)
+    return use.way is Way.ESCAPES or may_follow(module, use, copy, origin)
 
 
 def _choice(module: Module, copy: cst.Call) -> cst.CSTNode | None:

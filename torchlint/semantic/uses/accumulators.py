@@ -333,7 +333,7 @@ def _fresh_and_unchanged(module: Module, read: cst.Name) -> bool:
         module.is_within(each, home)
         and _is_fresh(module, each)
         and not any(
-            use.way in (Way.WRITTEN, Way.GROWN) or _is_reduced(module, use)
+            use.way is Way.WRITTEN or _is_reduced(module, use)
             for use in binding_uses(module, each, read.value, "device")
         )
         for each in made
@@ -835,9 +835,7 @@ def keeps_its_values(module: Module, detached: cst.BaseExpression, kept: cst.CST
 
 def _harmless(module: Module, use: ObjectUse, kept: cst.CSTNode) -> bool:
     """Say whether a use leaves a tensor as it is; that of the list which keeps it is known."""
-    if use.way is Way.ESCAPES:
-        return use.node is kept
-    return use.way not in (Way.WRITTEN, Way.GROWN)
+    return use.way is Way.ESCAPES and use.node is kept
 
 
 def _start(

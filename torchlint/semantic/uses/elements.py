@@ -151,11 +151,7 @@ def behind_views(module: Module, node: cst.BaseExpression) -> cst.BaseExpression
 
 def certainly_later(module: Module, use: ObjectUse, node: cst.CSTNode, origin: cst.CSTNode) -> bool:
     """Say whether a use comes only after `node` has run, for the object that `origin` makes."""
-    if (
-        not module.before(node, use.at)
-        or module.is_within(use.at, node)
-        or use.name in ("closure", "global")
-    ):
+    if use.at is None or not module.before(node, use.at) or module.is_within(use.at, node):
         return False
     return not shared_loop(module, use.at, node, origin)
 

@@ -16,13 +16,13 @@ from functools import partial
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.semantic.code.bindings import names_of_outer_scopes, sole_definition
-from torchlint.semantic.code.flow import call_sites, callees_of, escapes, reads_of
+from torchlint.semantic.code.bindings import sole_definition
+from torchlint.semantic.code.flow import call_sites, callees_of, escapes
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import assigned_to, definitions_of, readers_of
 from torchlint.semantic.code.scopes import base_names, method_of, scopes
-from torchlint.semantic.code.tree import COMPREHENSIONS, attr_of, targets_of
+from torchlint.semantic.code.tree import attr_of, targets_of
 from torchlint.semantic.code.updates import is_step, updates
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -30,10 +30,11 @@ from torchlint.semantic.time.heat import callers_outside
 from torchlint.semantic.torch import ops
 from torchlint.semantic.torch.spelling import CRITERION, METRIC, SHOWING, called
 from torchlint.semantic.uses.gradients import switches_off, written_out
+from torchlint.semantic.uses.observers import is_stored
+from torchlint.semantic.uses.value_search import ValueSearch, parameter_of
 from torchlint.semantic.values.classes import is_network
 from torchlint.semantic.values.definitions_behind import classes, method, named
 from torchlint.semantic.values.inferred import inferred, is_model_call
-from torchlint.semantic.values.params import bind
 from torchlint.semantic.values.value import Value
 
 _CUTS = ops.having("cuts")
@@ -134,7 +135,7 @@ def parameter_fate(
     return way.worst, way.returned
 
 
-class _GraphSearch:
+class _GraphSearch(ValueSearch):
     """One search; inside a function that the value was given to, `return` is told and not
     followed."""
 
@@ -145,7 +146,7 @@ class _GraphSearch:
         depth: int,
         nothing_trains: bool = False,
     ) -> None:
-        self.module = module
+        super().__init__(module, _FUEL)
         self.nothing_trains = nothing_trains
         self.inside = inside
         self.depth = depth
@@ -154,9 +155,7 @@ class _GraphSearch:
         self.where: cst.CSTNode = module.root
         self._at: cst.CSTNode = module.root
         self.returned = False
-        self._seen: set[tuple[cst.CSTNode, str]] = set()
         self._todo: list[cst.CSTNode] = []
-        self._fuel = _FUEL
 
     def end(self, fate: GraphOutcome) -> None:
         if fate > self.worst:
@@ -164,57 +163,27 @@ class _GraphSearch:
 
     # -- expressions -------------------------------------------------------------------------------
 
+    def unknown(self, node: cst.CSTNode, definition: cst.CSTNode | None = None) -> None:
+        self.end(GraphOutcome.UNKNOWN)
+
     def value(self, node: cst.CSTNode) -> None:
-        """Note that the value of an expression is to be followed."""
-        if (node, "") not in self._seen:
-            self._seen.add((node, ""))
+        if not self.known(node):
             self._todo.append(node)
 
     def run(self) -> None:
         """Follow all that is noted, until the answer cannot change."""
         while self._todo and self.worst < GraphOutcome.UNKNOWN:
-            # Follow the value of an expression by what stands around it.
-            node = self._at = self._todo.pop()
-            self._fuel -= 1
-            above = self.module.parent(node)
-            if above is None or self._fuel < 0:
-                self.end(GraphOutcome.UNKNOWN)
-            elif isinstance(above, (cst.BaseSmallStatement, cst.BaseCompoundStatement)):
-                self._statement(node, above)
-            else:
-                self._expression(node, above)
+            self._at = self._todo.pop()
+            self.around(self._at)
 
-    def _statement(self, node: cst.CSTNode, above: cst.CSTNode) -> None:
+    def used(self, node: cst.CSTNode, above: cst.CSTNode) -> None:
         match above:
-            case cst.Expr() | cst.Del() | cst.Global():
-                return
-            case cst.Assign(targets=targets):
-                for target in targets:
-                    if not self._returned_parts(target.target, above):
-                        self.bound(target.target, above)
-            case cst.AnnAssign(target=target, value=value) if value is node:
-                self.bound(target, above)
             case cst.AugAssign(target=target):
-                self.bound(target, above)
-            case cst.For(target=target, iter=iterated) if iterated is node:
                 self.bound(target, above)
             case cst.If() | cst.While() | cst.Assert() | cst.Raise():
                 self.end(GraphOutcome.DROPPED)
             case cst.Return():
                 self._given_back(above)
-            case _:
-                self.end(GraphOutcome.UNKNOWN)
-
-    def _expression(self, node: cst.CSTNode, above: cst.CSTNode) -> None:
-        match above:
-            case cst.Attribute(value=value) if value is node:
-                self._attribute(above)
-            case cst.Arg():
-                call = self.module.parent(above)
-                if isinstance(call, cst.Call):
-                    self._argument(call, above)
-                else:
-                    self.end(GraphOutcome.UNKNOWN)
             case cst.Subscript(value=value) if value is node:
                 if not _stored_to(self.module, above):
                     self.value(above)
@@ -222,46 +191,24 @@ class _GraphSearch:
                 self.end(GraphOutcome.SHOWN)
             case _ if _read_at_once(node, above):
                 self.end(GraphOutcome.DROPPED)
-            case cst.Element() | cst.StarredElement():
-                self._element(node, above)
-            case cst.NamedExpr(target=target):
-                self.bound(target, above)
-                self.value(above)
-            case cst.CompFor(iter=iterated) if iterated is node:
-                self._comprehension(above.target, above)
+            case cst.StarredElement():
+                self.value(self.module.tree.parents[above])
             case cst.CompFor() | cst.CompIf() | cst.Lambda() | cst.Yield() | cst.Await():
+                self.end(GraphOutcome.UNKNOWN)
+            case cst.BaseSmallStatement() | cst.BaseCompoundStatement():
                 self.end(GraphOutcome.UNKNOWN)
             case _:
                 self.value(above)
 
-    def _element(self, node: cst.CSTNode, element: cst.CSTNode) -> None:
-        """Follow an element of a display; of ``a, b = f(x), g(x)`` to its own name."""
-        holder = self.module.parent(element)
-        assign = self.module.parent(holder)
-        if isinstance(holder, (cst.Tuple, cst.List)) and isinstance(assign, cst.Assign):
-            place = next(i for i, e in enumerate(holder.elements) if e is element)
-            for target in assign.targets:
-                self._part(target.target, place, len(holder.elements), assign)
-        elif holder is not None:
-            self.value(holder)
-
-    def _part(self, target: cst.CSTNode, place: int, count: int, definition: cst.CSTNode) -> None:
-        """Follow one of several values into a target."""
-        if (
-            isinstance(target, (cst.Tuple, cst.List))
-            and len(target.elements) == count
-            and not any(isinstance(e, cst.StarredElement) for e in target.elements)
-        ):
-            self.bound(target.elements[place].value, definition)
-        else:
-            self.bound(target, definition)
-
-    def _returned_parts(self, target: cst.CSTNode, assign: cst.Assign) -> bool:
+    def _returned_parts(self, target: cst.CSTNode, assign: cst.CSTNode) -> bool:
         """Follow ``a, b = f(x)`` to those names alone for which the function returns what may have
         a graph; say whether its parts are known one by one."""
-        if not isinstance(target, cst.Tuple) or not isinstance(assign.value, cst.Call):
-            return False
-        if assign.value is not self.recorder:
+        if not (
+            isinstance(target, cst.Tuple)
+            and isinstance(assign, cst.Assign)
+            and isinstance(assign.value, cst.Call)
+            and assign.value is self.recorder
+        ):
             return False  # What it was given may have a graph of its own.
         count = len(target.elements)
         parts = returned_with_graph(self.module, assign.value)
@@ -269,7 +216,7 @@ class _GraphSearch:
             return False
         for place, recorded in enumerate(parts):
             if recorded:
-                self._part(target, place, count, assign)
+                self.part(target, place, count, assign)
             elif any(
                 readers_of(self.module, assign, name.value)
                 for name in self.module.within(target.elements[place], cst.Name)
@@ -277,7 +224,7 @@ class _GraphSearch:
                 self.end(GraphOutcome.DROPPED)
         return True
 
-    def _attribute(self, node: cst.Attribute) -> None:
+    def attribute(self, node: cst.Attribute) -> None:
         name, above = node.attr.value, self.module.parent(node)
         if isinstance(above, cst.Call) and above.func is node:
             # Follow the value into the result of its own method.
@@ -324,7 +271,7 @@ class _GraphSearch:
 
     # -- arguments ---------------------------------------------------------------------------------
 
-    def _argument(self, call: cst.Call, arg: cst.Arg) -> None:
+    def argument(self, call: cst.Call, arg: cst.Arg) -> None:
         name = self.module.called(call)
         package, _, last = name.partition(".")
         if package == "builtins":
@@ -350,17 +297,7 @@ class _GraphSearch:
         elif name in _NEVER_RAISE:
             self.end(GraphOutcome.DROPPED)
         elif name in ("zip", "enumerate"):
-            loop = self.module.parent(call)
-            place = (
-                1 if name == "enumerate" else next(i for i, a in enumerate(call.args) if a is arg)
-            )
-            target = loop.target if isinstance(loop, (cst.For, cst.CompFor)) else None
-            if not isinstance(target, cst.Tuple) or place >= len(target.elements):
-                self.value(call)
-            elif isinstance(loop, cst.For):
-                self.bound(target.elements[place].value, loop)
-            elif isinstance(loop, cst.CompFor):
-                self._comprehension(target.elements[place].value, loop)
+            self.zipped(call, arg)
         elif name in _PASSING:
             self.value(call)
         elif name not in _FACTS:
@@ -400,13 +337,11 @@ class _GraphSearch:
         arg: cst.Arg,
         method: bool,
     ) -> None:
-        passed = bind(function, call, method)
-        names = [name for name, value in passed.items() if value is arg.value]
-        yields = any(True for _ in module.within(function, cst.Yield))
-        if len(names) != 1 or arg.star or yields or not self.depth:
+        name = parameter_of(module, function, call, arg, method)
+        if name is None or not self.depth:
             self.end(GraphOutcome.UNKNOWN)
             return
-        asked = parameter_fate(module, function, names[0], self.depth - 1, self.nothing_trains)
+        asked = parameter_fate(module, function, name, self.depth - 1, self.nothing_trains)
         if asked is None:
             return  # A recursive call adds nothing.
         fate, returned = asked
@@ -461,39 +396,13 @@ class _GraphSearch:
     # -- names, containers, attributes -------------------------------------------------------------
 
     def bound(self, target: cst.CSTNode, definition: cst.CSTNode) -> None:
-        """Follow what a target binds."""
         match target:
-            case cst.Name(value=name):
-                self.name(definition, name)
-            case cst.Tuple() | cst.List():
-                for element in target.elements:
-                    self.bound(element.value, definition)
-            case cst.StarredElement(value=value):
-                self.bound(value, definition)
             case cst.Subscript(value=value):
                 self.container(value)
             case cst.Attribute():
-                self.attribute(target)
-            case _:
-                self.end(GraphOutcome.UNKNOWN)
-
-    def name(self, definition: cst.CSTNode, name: str) -> None:
-        """Follow the reads that may find what a definition binds to a name."""
-        if (definition, name) in self._seen:
-            return
-        self._seen.add((definition, name))
-        if any(name in names for names in names_of_outer_scopes(self.module)):
-            self.end(GraphOutcome.UNKNOWN)
-            return
-        for read in readers_of(self.module, definition, name):
-            self._read(read)
-
-    def _read(self, read: cst.CSTNode) -> None:
-        above = self.module.parent(read)
-        if isinstance(above, cst.AugAssign) and above.target is read:
-            self.bound(read, above)
-        else:
-            self.value(read)
+                self._kept(target)
+            case _ if not self._returned_parts(target, definition):
+                super().bound(target, definition)
 
     def container(self, node: cst.CSTNode) -> None:
         """Follow all that a container may hand out, into which the value was put."""
@@ -501,7 +410,7 @@ class _GraphSearch:
             node = node.value
         match node:
             case cst.Attribute():
-                self.attribute(node)
+                self._kept(node)
             case cst.Name(value=name):
                 made = definitions_of(self.module, node)
                 if not made or any(isinstance(each, cst.FunctionDef) for each in made):
@@ -511,17 +420,15 @@ class _GraphSearch:
             case _:
                 self.end(GraphOutcome.UNKNOWN)
 
-    def attribute(self, node: cst.Attribute) -> None:
+    def _kept(self, node: cst.Attribute) -> None:
         """Follow the reads of ``self.x``, where no other file can read it."""
         cls = self.module.class_of(node)
         name = node.attr.value
         if dotted_text(node.value) != "self" or cls is None:
             self.end(GraphOutcome.UNKNOWN)
             return
-        key: tuple[cst.CSTNode, str] = (cls, name)
-        if key in self._seen:
+        if self.known(cls, name):
             return
-        self._seen.add(key)
         inside = scopes(self.module)
         if inside.family_outside(cls) or self.module.outside.others_say(
             partial(_names_attribute, name), near=False
@@ -530,19 +437,7 @@ class _GraphSearch:
             return
         for read in self.module.nodes(cst.Attribute):
             if read.attr.value == name and not _stored_to(self.module, read):
-                self._read(read)
-
-    def _comprehension(self, target: cst.CSTNode, loop: cst.CompFor) -> None:
-        """Follow the elements of what a comprehension goes over."""
-        holder: cst.CSTNode = loop
-        while not isinstance(holder, COMPREHENSIONS):
-            above = self.module.parent(holder)
-            assert above is not None
-            holder = above
-        for name in self.module.within(target, cst.Name):
-            for read in reads_of(self.module, holder, name.value):
-                if read is not name and not self.module.is_within(read, loop.iter):
-                    self.value(read)
+                self.value(read)
 
     # -- returns -----------------------------------------------------------------------------------
 
@@ -656,12 +551,7 @@ def _read_at_once(node: cst.CSTNode, above: cst.CSTNode) -> bool:
 
 def _stored_to(module: Module, node: cst.CSTNode) -> bool:
     """Say whether an attribute or a subscript is written and not read."""
-    child, above = node, module.parent(node)
-    while isinstance(above, (cst.Tuple, cst.List, cst.Element, cst.StarredElement)):
-        child, above = above, module.parent(above)
-    if isinstance(above, cst.AssignTarget):
-        return True
-    return isinstance(above, (cst.AnnAssign, cst.For)) and above.target is child
+    return is_stored(module, node) and not isinstance(module.parent(node), cst.AugAssign)
 
 
 # -- what records a graph --------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from torchlint.semantic.uses.elements import (
     one_dimensional,
     one_tensor,
 )
-from torchlint.semantic.uses.object_uses import Way, binding_uses
+from torchlint.semantic.uses.object_uses import binding_uses
 from torchlint.semantic.uses.observers import sees_variables
 from torchlint.semantic.uses.unavoidable_syncs import condition_waits
 from torchlint.semantic.values.inferred import inferred
@@ -40,7 +40,6 @@ _NUMBERS = ("number", "bool", "shape")
 _FRESH = ops.having("fresh")
 _FRESH_FUNCTIONS = ops.dotted("fresh") | ops.dotted("factory")
 _WEIGHTED = ops.dotted("layer", "parameters")
-_CHANGES = (Way.WRITTEN, Way.GROWN, Way.ESCAPES)
 _POSITIONS = 2
 """What takes more positions to get at one element is too large to be copied for some of them."""
 
@@ -466,8 +465,7 @@ def _bound_for_good(module: Module, definition: cst.CSTNode, name: str, loop: cs
     if not isinstance(definition, (cst.Assign, cst.AnnAssign)) or definition.value is None:
         return False
     for use in binding_uses(module, definition, name, "device"):
-        harmless = use.name == "range" or use.way not in _CHANGES
-        if not harmless and not certainly_later(module, use, loop, definition):
+        if not certainly_later(module, use, loop, definition):
             return False
     return _stays(module, definition.value, loop)
 
