@@ -5,25 +5,20 @@ A mask is worked out as the three values that it has below its diagonal, on it a
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import libcst as cst
 
-from torchlint.semantic.code.calls import given_for, keyword_argument, string
+from torchlint.semantic.code.calls import keyword_argument, string
 from torchlint.semantic.code.flow import callees_of
-from torchlint.semantic.code.named_tests import names
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.numbers import spelled_number
 from torchlint.semantic.code.reaching import definitions_of, readers_of
-from torchlint.semantic.code.scopes import local_class
-from torchlint.semantic.code.tree import attr_of, has_star, is_name
+from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
-from torchlint.semantic.time.iterations import goes_over
-from torchlint.semantic.torch import ops
 from torchlint.semantic.values.classes import family_of
 from torchlint.semantic.values.definitions_behind import returned
 from torchlint.semantic.values.inferred import inferred
@@ -31,7 +26,7 @@ from torchlint.semantic.values.operations import Operation, operation_of
 
 _NOTHING_LEFT = -1e4
 """From here on, ``exp`` of a score is 0 in float32."""
-_SAME = ops.having("same") | ops.having("move") | ops.having("view")
+_KEEPS = frozenset(("to", "cuda", "contiguous", "clone"))
 _INDEXED = 2
 _SQUARE_MASK = "generate_square_subsequent_mask"
 
@@ -44,10 +39,6 @@ class Triangle(NamedTuple):
     on: float
     above: float
     boolean: bool = False
-
-    def each(self, change: Callable[[float], float], boolean: bool = False) -> Triangle:
-        """Return the matrix with each value changed."""
-        return Triangle(change(self.below), change(self.on), change(self.above), boolean)
 
 
 @question(
@@ -81,22 +72,8 @@ def _triangle(module: Module, node: cst.BaseExpression | None) -> Triangle | Non
             return _named(module, node)
         case cst.Attribute(value=cst.Name("self"), attr=cst.Name(name)):
             return _kept(module, node, name)
-        case cst.Attribute(value=inner, attr=cst.Name("T" | "mT")):
-            return _turned(_triangle(module, inner))
         case cst.Subscript(value=inner) if _from_the_start(node):
             return _triangle(module, inner)
-        case cst.UnaryOperation(operator=cst.BitInvert(), expression=inner):
-            found = _triangle(module, inner)
-            return found.each(_negated, True) if found is not None and found.boolean else None
-        case cst.UnaryOperation(operator=cst.Minus(), expression=inner):
-            found = _triangle(module, inner)
-            return found.each(float.__neg__) if found is not None and not found.boolean else None
-        case cst.Comparison(left=left, comparisons=[comparison]):
-            test = _TESTS.get(type(comparison.operator))
-            found, limit = _triangle(module, left), _number(module, comparison.comparator)
-            if test is None or found is None or limit is None:
-                return None
-            return found.each(lambda value: float(test(value, limit)), True)
     found = _operation(module, node)
     return found if found is not None else _returned(module, node)
 
@@ -110,9 +87,6 @@ def _named(module: Module, read: cst.Name) -> Triangle | None:
     found: list[Triangle | None] = []
     for made in definitions_of(module, read):
         match made:
-            case cst.FunctionDef():
-                found.append(_given_by_callers(module, made, read.value))
-                continue
             case cst.Assign(targets=[cst.AssignTarget(target=cst.Name())], value=value):
                 pass
             case cst.AnnAssign(value=cst.BaseExpression() as value):
@@ -122,56 +96,6 @@ def _named(module: Module, read: cst.Name) -> Triangle | None:
         changed = any(_changes(module, each) for each in readers_of(module, made, read.value))
         found.append(None if changed else _triangle(module, value))
     return _one(found)
-
-
-def _given_by_callers(module: Module, function: cst.FunctionDef, name: str) -> Triangle | None:
-    """Return what all calls give a parameter of a network's ``forward``, where no other file names
-    the class."""
-    cls = module.class_of(function)
-    if cls is None or function.name.value != "forward":
-        return None
-    named = functools.partial(names, cls.name.value)
-    if module.outside.others_say(named, near=False) is not False:
-        return None
-    params = [param.name.value for param in function.params.params[1:]]
-    at = params.index(name) if name in params else len(params)
-    found: list[Triangle | None] = []
-    for call in _runs_of(module, cls):
-        starred = has_star(call)
-        given = next(iter(given_for(call, at, name)), None)
-        found.append(None if starred else _triangle(module, given))
-    return _one(found)
-
-
-def _runs_of(module: Module, cls: cst.ClassDef) -> Iterator[cst.Call]:
-    """Yield the calls of networks of a class: of an object that is known, or of the elements of a
-    list in which the class is made."""
-    for call in module.nodes(cst.Call):
-        if inferred(module, call.func).kind == "module" and inferred(module, call.func).node is cls:
-            yield call
-        elif isinstance(call.func, cst.Name):
-            around = [loop for loop in module.loops(call) if isinstance(loop, cst.For)]
-            over = [goes for loop in around for goes in goes_over(module, loop)]
-            if any(
-                goes.target.deep_equals(call.func) and _lists(module, goes.iterated, cls)
-                for goes in over
-            ):
-                yield call
-
-
-def _lists(module: Module, held: cst.BaseExpression, cls: cst.ClassDef) -> bool:
-    """Say whether a class keeps networks of another one in ``self.layers``."""
-    home = module.class_of(held)
-    match held:
-        case cst.Attribute(value=cst.Name("self"), attr=cst.Name(name)) if home is not None:
-            made = (
-                local_class(module, call.func)
-                for value in _given(module, home, name)
-                if value is not None
-                for call in module.within(value, cst.Call, nested=True)
-            )
-            return cls in made
-    return False
 
 
 def _changes(module: Module, read: cst.Name) -> bool:
@@ -230,26 +154,6 @@ def _from_the_start(node: cst.Subscript) -> bool:
     return True
 
 
-def _turned(found: Triangle | None) -> Triangle | None:
-    return found and Triangle(found.above, found.on, found.below, found.boolean)
-
-
-def _negated(value: float) -> float:
-    return float(not value)
-
-
-# -- comparisons -----------------------------------------------------------------------------------
-
-_TESTS: dict[type[cst.BaseCompOp], Callable[[float, float], bool]] = {
-    cst.Equal: float.__eq__,
-    cst.NotEqual: float.__ne__,
-    cst.LessThan: float.__lt__,
-    cst.LessThanEqual: float.__le__,
-    cst.GreaterThan: float.__gt__,
-    cst.GreaterThanEqual: float.__ge__,
-}
-
-
 # -- operations ------------------------------------------------------------------------------------
 
 
@@ -257,79 +161,19 @@ def _operation(module: Module, node: cst.BaseExpression) -> Triangle | None:
     found = operation_of(module, node)
     if found is None:
         return None
-    match found.name:
-        case "ones" | "zeros" | "full":
-            return _filled(module, found)
-    if not found.operands:
-        return None
-    own = _triangle(module, found.operands[0])
-    if found.name in ("mul", "sub"):
-        # A matrix times a number, or ``1 - matrix``.
-        if len(found.operands) != _INDEXED:
-            return None
-        first, second = found.operands
-        if own is not None:
-            number = _number(module, second)
-            times = number is not None and found.name == "mul" and not own.boolean
-            return own.each(lambda value: value * (number or 0.0)) if times else None
-        number, matrix = _number(module, first), _triangle(module, second)
-        if number is None or matrix is None or matrix.boolean:
-            return None
-        factor = number
-        if found.name == "mul":
-            return matrix.each(lambda value: value * factor)
-        return matrix.each(lambda value: factor - value)
+    if found.name in ("ones", "zeros", "full"):
+        return _filled(module, found)
+    own = _triangle(module, found.operands[0]) if found.operands else None
     if own is None:
-        return _chosen(module, found) if found.name == "where" else None
-    return _changed(module, found, own)
-
-
-def _changed(module: Module, found: Operation, own: Triangle) -> Triangle | None:
-    """Return what an operation makes of a matrix."""
-    match found.name:
-        case "tril" | "triu":
-            return _cut(module, found, own)
-        case "transpose" | "t":
-            return _turned(own)
-        case "where":
-            return _chosen(module, found)
-        case "logical_not":
-            return own.each(_negated, True)
-        case "eq" | "ne":
-            limit = _number(module, found.argument(1, "other"))
-            same = found.name == "eq"
-            return None if limit is None else own.each(lambda x: float((x == limit) is same), True)
-        case "masked_fill":
-            mask = _triangle(module, found.argument(1, "mask"))
-            value = _number(module, found.argument(2, "value"))
-            if mask is None or not mask.boolean or value is None:
-                return None
-            below, on, above = (
-                value if hit else was for hit, was in zip(mask[:3], own[:3], strict=True)
-            )
-            return Triangle(below, on, above, own.boolean)
-        case "type" | "to" | "bool":
-            return _cast(module, found, own)
-        case "float" | "half" | "bfloat16" | "type_as":
-            return own.each(float)
-        case "permute" | "flatten" | "squeeze" | "flip":
-            return None
-        case "expand" | "contiguous" | "clone":
-            return own
-    return own if found.name in _SAME and _keeps_square(found) else None
-
-
-def _keeps_square(found: Operation) -> bool:
-    """Say whether a view only adds axes in front, as ``view(1, 1, n, n)`` and ``unsqueeze(0)``
-    do."""
-    given = found.operands[1:]
-    match found.name, given:
-        case "unsqueeze", [cst.Integer("0" | "1")]:
-            return True
-        case (("view" | "reshape"), [*front, rows, columns]):
-            ones = all(isinstance(each, cst.Integer) and each.value == "1" for each in front)
-            return ones and rows.deep_equals(columns)
-    return found.name not in ops.having("view") or found.name in ops.having("same")
+        return None
+    if found.name in ("tril", "triu"):
+        return _cut(module, found, own)
+    if found.name == "bool":
+        below, on, above, _ = own
+        return Triangle(below != 0, on != 0, above != 0, True)
+    given = [*found.operands[1:], *found.keywords.values()]
+    devices = all(inferred(module, each).kind in ("device", "str") for each in given)
+    return own if found.name in _KEEPS and devices else None
 
 
 def _filled(module: Module, found: Operation) -> Triangle | None:
@@ -368,28 +212,6 @@ def _cut(module: Module, found: Operation, own: Triangle) -> Triangle | None:
         case "triu", 1:
             return own._replace(below=0.0, on=0.0)
     return None
-
-
-def _cast(module: Module, found: Operation, own: Triangle) -> Triangle | None:
-    """Return a matrix in another dtype or on another device."""
-    given = [*found.operands[1:], *found.keywords.values()]
-    if found.name == "bool" or any(_is_bool(module, each) for each in given):
-        return own.each(lambda value: float(value != 0), True)
-    if not own.boolean:
-        return own
-    kinds = {inferred(module, each).kind for each in given}
-    if any(attr_of(each) == "device" for each in given):
-        kinds = {"device"} if len(given) == 1 else kinds
-    return own if kinds <= {"device", "str"} else own.each(float) if kinds == {"dtype"} else None
-
-
-def _chosen(module: Module, found: Operation) -> Triangle | None:
-    """Return what ``torch.where(mask, a, b)`` gives of two numbers."""
-    mask = _triangle(module, found.argument(0, "condition"))
-    one, other = (_number(module, found.argument(at, word)) for at, word in ((1, "x"), (2, "y")))
-    if mask is None or one is None or other is None:
-        return None
-    return mask.each(lambda hit: one if hit else other)
 
 
 def _returned(module: Module, node: cst.BaseExpression) -> Triangle | None:

@@ -34,8 +34,6 @@ _READS = ("item", "float", "int", "bool", "complex")
 _CONTAINERS = ("tensor", "list", "tuple", "iterator")
 _TYPE_TESTS = ("builtins.isinstance", "torch.is_tensor", "builtins.type")
 _FLAT = ops.dotted("flat")
-_FLATTENING = ops.having("flattens")
-_SAME_SHAPE = ops.having("method", "same") | ops.having("cast") | ops.having("move") | {"clone"}
 # What may stand between an element and its read.
 _PLAIN_STEPS = ops.SAME_VALUES | ops.having("cast") | ops.having("move") | {"item", "data"}
 _OF_TENSORS = ops.TENSOR_ONLY_METHODS | ops.having("weak") | {"clone", "dim", "shape"}
@@ -114,18 +112,8 @@ def _flat(module: Module, node: cst.BaseExpression) -> bool:
         case cst.Name():
             definition = sole_definition(module, node)
             return definition is not None and _flat(module, definition)
-        case cst.Call(func=func) if module.name(func) in _FLAT:
-            return True
-        case cst.Call(func=func) if (module.name(func) or "").removeprefix("torch.") in _FLATTENING:
-            return len(node.args) == 1
-        case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(value=method)), args=args):
-            if not inferred(module, inner).tensor:
-                return False
-            if method in ("view", "reshape"):
-                return len(args) == 1 and _minus_one(args[0].value)
-            return (method in _FLATTENING and not args) or (
-                method in _SAME_SHAPE and _flat(module, inner)
-            )
+        case cst.Call(func=func):
+            return module.name(func) in _FLAT
     return False
 
 
@@ -154,13 +142,6 @@ def certainly_later(module: Module, use: ObjectUse, node: cst.CSTNode, origin: c
     if use.at is None or not module.before(node, use.at) or module.is_within(use.at, node):
         return False
     return not shared_loop(module, use.at, node, origin)
-
-
-def _minus_one(node: cst.BaseExpression) -> bool:
-    match node:
-        case cst.UnaryOperation(operator=cst.Minus(), expression=cst.Integer(value="1")):
-            return True
-    return False
 
 
 # -- loops -----------------------------------------------------------------------------------------
@@ -254,23 +235,11 @@ def _exactly(
 def _mapped(module: Module, call: cst.Call) -> Iterator[ElementReads]:
     if module.name(call.func) != "builtins.map" or len(call.args) != 2 or has_star(call):
         return
-    how, tensor = _mapper(module, call.args[0].value), call.args[1].value
+    how, tensor = _CASTS.get(module.name(call.args[0].value) or ""), call.args[1].value
     if how is None or not _iterable(module, tensor):
         return
     if on_device(module, tensor) is True or holds_device_tensors(module, tensor):
         yield ElementReads(tensor, _single(module, tensor), (ElementRead(call, how, None),), None)
-
-
-def _mapper(module: Module, function: cst.BaseExpression) -> str | None:
-    match function:
-        case cst.Lambda(
-            params=cst.Parameters(params=[cst.Param(name=cst.Name(value=name))]),
-            body=cst.Call(
-                func=cst.Attribute(value=cst.Name(value=used), attr=cst.Name(value="item")), args=[]
-            ),
-        ):
-            return "item" if used == name else None
-    return _CASTS.get(module.name(function) or "")
 
 
 @question(yes="`{0}` is one tensor", no="`{0}` may be a list or several tensors")

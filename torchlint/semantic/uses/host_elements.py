@@ -10,7 +10,6 @@ import libcst as cst
 from torchlint.base.records import frozen
 from torchlint.semantic.code.reaching import definitions_of, read_behind
 from torchlint.semantic.code.tree import attr_of, is_name, method_called
-from torchlint.semantic.device.host_reads import scalar_reads
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import goes_over
@@ -19,7 +18,6 @@ from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.elements import (
     behind_views,
     certainly_later,
-    one_dimensional,
     one_tensor,
 )
 from torchlint.semantic.uses.object_uses import binding_uses
@@ -78,7 +76,7 @@ def host_elements(module: Module, node: cst.BaseExpression) -> HostElements | No
     reads there, is an element.
 
     The loop is the outermost one that neither binds the tensors nor changes them; where that is not
-    known, the outermost one that changes no tensor by itself, or the innermost.
+    known, the innermost.
     """
     loops = [each for each in module.loops(node) if not _on_condition(module, each, node)]
     if loops and condition_waits(module, loops[0]):
@@ -92,8 +90,7 @@ def host_elements(module: Module, node: cst.BaseExpression) -> HostElements | No
         here = _Elements(module, loop).found(node)
         if here is None:
             break
-        if fallback is None or not _changes_something(module, loop):
-            fallback = here
+        fallback = fallback or here
         found = here if here.kept else found
     return found or fallback
 
@@ -137,18 +134,6 @@ def _is_element(module: Module, name: cst.Name) -> bool:
         and inferred(module, each.iter).tensor
         and (isinstance(each, cst.CompFor) or loop_kind(module, each) is LoopKind.OTHER)
         for each in made
-    )
-
-
-def _changes_something(module: Module, loop: cst.For | cst.While) -> bool:
-    """Say whether a loop writes into tensors by itself, or trains."""
-    calls = module.within(loop.body, cst.Call)
-    methods = {call.func.attr.value for call in calls if isinstance(call.func, cst.Attribute)}
-    if methods & {"step", "backward"} or any(name.endswith("_") for name in methods):
-        return True
-    return any(True for _ in module.within(loop.body, cst.AugAssign)) or any(
-        isinstance(each.target, (cst.Subscript, cst.Attribute))
-        for each in module.within(loop.body, cst.AssignTarget)
     )
 
 
@@ -294,18 +279,12 @@ class _Elements:
                     raise _UnknownError
                 return self.taken(left) + self.taken(target.comparator)
             case cst.Call(func=cst.Attribute(value=value, attr=cst.Name(value=method))) if (
-                self.module.name(node.func) is None and (method in _EXACT or method == "cpu")
+                not node.args and (method in _EXACT or method == "cpu")
             ):
-                given = [name for arg in node.args for name in self._given(arg)]
-                return self.taken(value) + given
+                return self.taken(value)
         if self._hosted(node):
             return []
         raise _UnknownError
-
-    def _given(self, arg: cst.Arg) -> list[cst.Name]:
-        if arg.star or arg.keyword is not None:
-            raise _UnknownError
-        return self.taken(arg.value)
 
     def _named(self, name: cst.Name) -> list[cst.Name]:
         if name.value == self.element:
@@ -344,23 +323,12 @@ class _Elements:
                 index = part.slice.value
                 value = inferred(self.module, index)
                 number = isinstance(index, cst.Integer) or value.kind == "number"
-                on_host = value.tensor and value.device == CPU
-                on_host = on_host and (value.rank == 0 or self._counted(index))
+                on_host = value.tensor and value.device == CPU and value.rank == 0
                 if not number and not on_host and not _is_negative(index):
                     raise _UnknownError
                 count += 1
             at = at.value
         return count
-
-    def _counted(self, index: cst.BaseExpression) -> bool:
-        """Say whether a loop over a tensor of one dimension, ``torch.arange(n)``, counts a name."""
-        found = definitions_of(self.module, index) if isinstance(index, cst.Name) else []
-        return bool(found) and all(
-            isinstance(each, cst.For)
-            and isinstance(each.target, cst.Name)
-            and one_dimensional(self.module, each.iter)
-            for each in found
-        )
 
     # -- up: what is done with it ------------------------------------------------------------------
 
@@ -404,21 +372,12 @@ class _Elements:
                 call = self.module.parent(above)
                 return isinstance(call, cst.Call) and call.func is above and method in _READS
             case cst.Arg():
-                call = self.module.parent(above)
-                return isinstance(call, cst.Call) and self._reads(call, node)
+                return self.module.called(self.module.parent(above)) in _CASTS
             case cst.FormattedStringExpression(conversion=None):
                 return inferred(self.module, node).rank == 0
             case cst.UnaryOperation(operator=cst.Not()) | cst.BooleanOperation():
                 return True
         return isinstance(above, _TESTS) and above.test is node
-
-    def _reads(self, call: cst.Call, node: cst.BaseExpression) -> bool:
-        name = self.module.called(call)
-        if name in _CASTS or name.startswith("math."):
-            return True
-        return any(
-            read.tensor is node and read.how == "size" for read in scalar_reads(self.module, call)
-        )
 
 
 def _is_negative(index: cst.BaseExpression) -> bool:
