@@ -674,10 +674,9 @@ def done_after_loop(module: Module, count: int, read: HostRead, seldom: str) -> 
         case LogLines():
             edits += logged_every(count, shown, before=emptied)
     edits.append(InsertAfter(loop, replay))
-    behind = all(reaches_line_behind(module, loop, each.root.value) for each in later.steps)
     notes = (
         seldom if isinstance(shown, LogLines) else "",
-        "" if behind else _LEFT,
+        "" if reaches_line_behind(module, loop) else _LEFT,
         _RAISED if any(each.raises for each in later.steps) else "",
         "" if all(detachable(module, each) for each in tensors) else _SAME,
     )
@@ -852,7 +851,7 @@ def _copied_before(
 def _once_before(edits: Iterable[NodeEdit], written: bool) -> Fix:
     notes = (_AS_BEFORE if written else "",)
     title = "Copy to the host once, before the loop"
-    return _safe_unless(notes, edits, title, {TORCH: PATCHED})
+    return _safe_unless(notes, edits, title, {FRAMES: _AS_BEFORE, TORCH: PATCHED})
 
 
 _TOGETHER = "Tensors of different devices would raise; each has one number, by what is known."

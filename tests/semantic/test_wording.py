@@ -9,14 +9,10 @@ import re
 from itertools import product
 from typing import Any
 
-import libcst as cst
 import pytest
 
 import torchlint.semantic
 from torchlint.semantic.code.wording import Wording
-from torchlint.semantic.module import Module
-from torchlint.semantic.project.outside import Outside
-from torchlint.semantic.uses.observers import sees_itself, sees_variables
 
 parser = importlib.import_module("re._parser" if hasattr(re, "_parser") else "sre_parse")
 ANYTHING = "\0"
@@ -77,17 +73,3 @@ def test_words_alone_are_no_match() -> None:
     wording = Wording(re.compile(r"\bjit\.trace\b"), ("jit.trace",))
     assert wording.search("torch.jit.trace(f)") is not None
     assert wording.search("torch.jit.traced(f)") is None
-
-
-@pytest.mark.parametrize(
-    ("text", "itself", "variables"),
-    [
-        ("import imp\n", True, False),
-        ("import code\ncode.interact()\n", True, True),
-        ("import limp\ninteraction = impossible\n", False, False),
-    ],
-)
-def test_short_words_count_where_they_stand_alone(text: str, itself: bool, variables: bool) -> None:
-    module = Module(cst.parse_module(text), text, "m.py", Outside())
-    assert sees_itself(module) is itself
-    assert sees_variables(module) is variables

@@ -18,7 +18,6 @@ from torchlint.semantic.code.imports import import_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.module import Module
 from torchlint.semantic.project.asked import reached_elsewhere
-from torchlint.semantic.uses.observers import sees_itself
 
 
 def only_entered(module: Module, use: cst.BaseExpression) -> bool:
@@ -47,7 +46,7 @@ def private(module: Module, home: cst.CSTNode, names: Iterable[str]) -> bool:
     """Say whether no other file can see or bind names that a statement binds, and this one reads
     them by name only."""
     names = list(names)
-    if sees_itself(module) or starred_over(module, home, names):
+    if starred_over(module, home, names):
         return False
     for above in module.ancestors(home):
         if isinstance(above, cst.ClassDef):

@@ -92,8 +92,8 @@ from torchlint.rules.precision import _mixed_precision as amp
 from torchlint.semantic.code.imports import import_of, import_reads, is_exported, use_of
 from torchlint.semantic.code.tree import callee, has_star
 from torchlint.semantic.code.versions import too_early, torch_unsaid, version_guarded
-from torchlint.semantic.uses.assumptions import AUTOCASTS
-from torchlint.semantic.uses.observers import minds_warnings, stays_here
+from torchlint.semantic.uses.assumptions import AUTOCASTS, FRAMES
+from torchlint.semantic.uses.observers import stays_here
 
 _OLD = regex(r"torch\.(cuda|cpu)\.amp\.(autocast|GradScaler|custom_fwd|custom_bwd)$")
 _PARAMETERS = {
@@ -115,9 +115,6 @@ _IMPORT = (
 )
 _ANNOTATION = (
     "An annotation names another class afterwards, should code read it when the program runs."
-)
-_WARNING = (
-    "Code of the project collects warnings, or makes errors of them; that of the old name is gone."
 )
 _NEW = {
     "autocast": 'autocast("{device}", ...)',
@@ -204,7 +201,7 @@ def _fix(module: Module, use: cst.BaseExpression) -> Fix | None:
     safety = Safety.SUGGESTION if _tested(module) else Safety.UNSAFE if doubt else Safety.SAFE
     edits += [_change(module, each, new) for each in uses]
     casts = any(_name(module, each) == "autocast" for each in uses)
-    assumes = {AUTOCASTS: _TAKES_OVER} if casts else {}
+    assumes = {FRAMES: _IMPORT} | ({AUTOCASTS: _TAKES_OVER} if casts else {})
     return Fix(tuple(dict.fromkeys(edits)), safety, "Use torch.amp", doubt, assumes=assumes)
 
 
@@ -248,8 +245,6 @@ def _doubts(module: Module, use: cst.BaseExpression) -> Iterator[str]:
         yield _SCALER
     if name == "autocast" and not amp.only_entered(module, use):
         yield _CONTEXT
-    if minds_warnings(module, near=True):
-        yield _WARNING
 
 
 def _name(module: Module, use: cst.BaseExpression) -> str:

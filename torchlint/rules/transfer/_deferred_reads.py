@@ -42,7 +42,6 @@ from torchlint.semantic.device.host_reads import HostRead, number_kind, scalar_r
 from torchlint.semantic.question import question
 from torchlint.semantic.torch.spelling import LOSS, called
 from torchlint.semantic.uses.accumulators import (
-    Gathering,
     LoopSum,
     added,
     all_calls,
@@ -212,7 +211,7 @@ class _Deferral:
         added_up = [added(self.module, step) for step in found.sum.steps]
         if any(_is_batch_size(leaf) for whole in added_up for leaf in _leaves(whole)):
             self.assumes[SIZES] = _OF_NUMPY
-        if not reaches_line_behind(self.module, found.sum.loop, found.sum.name):
+        if not reaches_line_behind(self.module, found.sum.loop):
             self.notes.append(_LEFT)
         if found.kind == "float" and found.sum.whole:
             self.notes.append(_SET_BACK)
@@ -444,21 +443,16 @@ def read_after_loop(module: Module, read: HostRead) -> Deferred | None:
         return None
     if not detachable(module, read.tensor):
         return None
-    found, kind = gathering_loop(module, append), number_kind(module, read)
-    if found is None or (found.again and kind is None):
+    loop, kind = gathering_loop(module, append), number_kind(module, read)
+    if loop is None:
         return None
     kept = kept_for_later(module, read, append)
     number = "float(value)" if read.how == "float" else "value.item()"
-    number = f"{kind}(value)" if found.again else number
     single = has_no_dimension(module, read.tensor) and kind is not None
     single = single and (kind == "float" or read.how == "item") and averaged_behind(module, append)
-    single = single and in_each_step(module, append, found.loop)
-    after = _numbers_after(module, found, append, None if single else number)
-    assert isinstance(append.func, cst.Attribute)
-    name = module.source_of(append.func.value)
-    notes = [] if reaches_line_behind(module, found.loop, name) else [_LEFT]
-    if found.again and kind == "int" and not _is_count(module, read.tensor):
-        notes.append(_WHOLE_PART)
+    single = single and in_each_step(module, append, loop)
+    after = _numbers_after(module, loop, append, None if single else number)
+    notes = [] if reaches_line_behind(module, loop) else [_LEFT]
     assumes = {FRAMES: _KEPT, TORCH: _KEPT, LOSSES: _KEPT, MEMORY: _KEPT}
     if single:
         assumes[ONE_DEVICE] = _APART
@@ -467,7 +461,7 @@ def read_after_loop(module: Module, read: HostRead) -> Deferred | None:
 
 
 def _numbers_after(
-    module: Module, found: Gathering, append: cst.Call, number: str | None
+    module: Module, loop: cst.CSTNode, append: cst.Call, number: str | None
 ) -> tuple[NodeEdit, ...]:
     """Turn what a list holds into numbers behind the loop that filled it: all at once, where no
     `number` says how each is read."""
@@ -476,9 +470,8 @@ def _numbers_after(
     if number is None:
         torch = name_for_module(module, "torch", "torch")
         line = f"if {name}:\n    {name} = {torch}.stack({name}).tolist()"
-        return (InsertAfter(found.loop, line), NeedImport("torch", torch))
-    slot = name if found.alone else f"{name}[:]"
-    return (InsertAfter(found.loop, f"{slot} = [{number} for value in {name}]"),)
+        return (InsertAfter(loop, line), NeedImport("torch", torch))
+    return (InsertAfter(loop, f"{name} = [{number} for value in {name}]"),)
 
 
 def read_together(module: Module, read: HostRead) -> Deferred | None:

@@ -28,10 +28,8 @@ from torchlint.semantic.uses.object_uses import ObjectUse, Way, binding_uses
 from torchlint.semantic.uses.observers import (
     elsewhere_reached,
     is_interactive,
-    is_stored,
     reads_by_string,
     says,
-    sees_itself,
 )
 from torchlint.semantic.uses.plain_numbers import is_python_number
 from torchlint.semantic.uses.swallowing import may_be_swallowed
@@ -611,18 +609,13 @@ _INFERENCE = regex("inference_mode|InferenceMode")
 
 @question(
     yes="what leaves the loop comes to the line behind it, or leaves the function",
-    no="an exception, an `else` or a notebook's user may go on elsewhere",
+    no="an exception or an `else` may go on elsewhere",
     remember=False,
 )
-def reaches_line_behind(module: Module, loop: cst.For | cst.While, name: str) -> bool:
+def reaches_line_behind(module: Module, loop: cst.For | cst.While) -> bool:
     """Say whether nothing but the loop itself sees a variable before the line behind it, in an
     ordinary program: where the loop is left by an exception, its function is left too."""
-    if may_be_swallowed(module, loop) or _leaves_in_else(module, loop):
-        return False
-    if not isinstance(module.tree.owners[loop], cst.Module):
-        return True
-    seen = is_interactive(module) or sees_itself(module)
-    return not (seen or elsewhere_reached(module, name))
+    return not (may_be_swallowed(module, loop) or _leaves_in_else(module, loop))
 
 
 @question(
@@ -722,77 +715,14 @@ def averaged_behind(module: Module, append: cst.Call) -> bool:
     return False
 
 
-@frozen
-class Gathering:
-    """A loop that fills a list by ``name.append(…)``, which nothing looks at before its end.
-
-    Args:
-        loop: the loop.
-        again: whether it is entered more than once for one list: numbers of earlier turns are in
-            the list.
-        alone: whether nothing but the name can lead to the list when the loop has ended.
-    """
-
-    loop: cst.For | cst.While
-    again: bool
-    alone: bool = True
-
-
 @question(yes="a loop fills the list", no="no loop is known to fill the list")
-def gathering_loop(module: Module, append: cst.Call) -> Gathering | None:
+def gathering_loop(module: Module, append: cst.Call) -> cst.For | cst.While | None:
     """Return the outermost loop that fills a list by ``name.append(…)``, where all that reads it
-    stands behind that loop, or looks at it between two runs of that loop; else None."""
+    stands behind that loop; else None."""
     func = append.func
-    if not isinstance(func, cst.Attribute) or not isinstance(func.value, cst.Name):
+    if gathered_reads(module, append) is None or not isinstance(func, cst.Attribute):
         return None
-    loop, binding = _start(module, append, func.value.value)
-    if gathered_reads(module, append) is not None:
-        return Gathering(loop, again=False) if loop is not None else None
-    if loop is None or func.attr.value != "append" or not _fresh_list(module, loop, binding, func):
-        return None
-    reads = [each for each in reads_of(module, loop, func.value.value) if each is not func.value]
-    inner = module.loops(append)
-    inner = inner[: inner.index(loop)]
-    free = [each for each in inner if not any(module.is_within(read, each) for read in reads)]
-    if not free or not all(_only_looks(module, read) for read in reads):
-        return None
-    found = free[-1]
-    if not isinstance(found, (cst.For, cst.While)) or found.orelse is not None:
-        return None
-    owner = module.tree.owners[loop]
-    before = any(module.before(each, loop) for each in reads_of(module, owner, func.value.value))
-    return Gathering(found, again=True, alone=not before)
-
-
-def _fresh_list(
-    module: Module, loop: cst.For | cst.While, binding: cst.CSTNode | None, func: cst.Attribute
-) -> bool:
-    """Say whether a list starts empty before a loop, which does not bind its name, and has no
-    other one."""
-    assert isinstance(func.value, cst.Name)
-    name = func.value.value
-    start = _assigned_by(module, binding, name)
-    empty = isinstance(start, cst.List) and not start.elements and _its_own(binding)
-    return empty and not writes_of(module, loop, name) and not _seen_elsewhere(module, loop, name)
-
-
-_LOOKERS = frozenset(f"builtins.{name}" for name in ("sum", "len", "max", "min", "print"))
-
-
-def _only_looks(module: Module, read: cst.Name) -> bool:
-    """Say whether a read of a list takes numbers out of it, asks for their sum or mean, or empties
-    it: no other name for the list comes of it."""
-    above = module.parent(read)
-    match above:
-        case cst.Subscript(value=value) if value is read:
-            return not is_stored(module, above)
-        case cst.Attribute(attr=cst.Name("clear")):
-            return True
-        case cst.Arg():
-            call = module.parent(above)
-            name = module.called(call)
-            return name in _LOOKERS or name.startswith(("numpy.", "statistics."))
-    return False
+    return _start(module, append, module.source_of(func.value))[0]
 
 
 def _its_own(binding: cst.CSTNode | None) -> bool:

@@ -220,8 +220,8 @@ ASSUMPTIONS: Mapping[str, Assumption] = MappingProxyType(
             differentiates_elsewhere,
         ),
         FRAMES: Assumption(
-            "No code reads the variables of another function while that runs; what a person sees "
-            "at a breakpoint is not promised.",
+            "No code reads the variables of another function while that runs, or a module's by a "
+            "name that it computes; what a person sees at a breakpoint is not promised.",
             reads_frames,
         ),
         GRAPH: Assumption(

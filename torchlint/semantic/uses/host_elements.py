@@ -21,7 +21,6 @@ from torchlint.semantic.uses.elements import (
     one_tensor,
 )
 from torchlint.semantic.uses.object_uses import binding_uses
-from torchlint.semantic.uses.observers import sees_variables
 from torchlint.semantic.uses.unavoidable_syncs import condition_waits
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
@@ -413,8 +412,6 @@ def _stays(module: Module, node: cst.BaseExpression, loop: cst.CSTNode) -> bool:
                 return inferred(module, func).name in _WEIGHTED
             case cst.Call(func=cst.Attribute(value=value, attr=cst.Name(value=method))):
                 return method in _FRESH and inferred(module, value).tensor
-        return False
-    if sees_variables(module):
         return False
     found = definitions_of(module, made)
     return bool(found) and all(_bound_for_good(module, each, made.value, loop) for each in found)

@@ -27,70 +27,12 @@ from torchlint.semantic.question import question
 _MPS = Wording(regex(r"\bmps\b"), ("mps",))
 _CUDA = regex(r"cuda|nccl|\brank\b")
 _DEVICE = regex(r"\bdevice\b")
-_FRAMES = Wording(
-    regex(
-        r"_getframe|currentframe|_current_frames|\bf_(locals|globals|back)\b"
-        r"|\b(tb|gi|cr|ag)_frame\b|\bset(trace|profile)\b"
-        r"|\bsys\.monitoring\b|getargvalues|get(generator|coroutine|asyncgen)locals"
-        r"|getclosurevars|capture_locals"
-        r"|show_locals|set_trace|\bbreakpoint\b|^[^#\n]*(?<!self\.)(?<!def )\bembed\("
-        r"|get_(referrers|objects)|numexpr|snoop|pythonapi|py_object",
-        re.MULTILINE,
-    ),
-    tuple(
-        """getframe currentframe current_frames tb_frame gi_frame cr_frame ag_frame f_locals
-        f_globals f_back settrace setprofile sys.monitoring getargvalues getgeneratorlocals
-        getcoroutinelocals getasyncgenlocals getclosurevars capture_locals show_locals set_trace
-        breakpoint embed( get_referrers get_objects numexpr snoop pythonapi py_object""".split()
-    ),
-)
-"""Words without which no code can look into the variables of a running function."""
-_INTERACT = regex(r"interact(?<=\binteract)\b")
-"""One more of those; the order is that which Python searches fast."""
-_MODULES = Wording(
-    regex(
-        r"__main__|\bsys\.modules\b|\bfrom\s+sys\s+import\b|\.modules\s*\[|\.modules\.get\b"
-        r"|[\"']modules[\"']"
-        r"|\bimportlib\b|\bimport_module\b|__import__|__globals__|\brunpy\b|\bgetmembers\b"
-    ),
-    (
-        "__main__",
-        "sys",
-        "modules",
-        "importlib",
-        "import_module",
-        "__import__",
-        "__globals__",
-        "runpy",
-        "getmembers",
-    ),
-)
-"""Words without which no code can look at the variables of a module that it does not import by
-name."""
-_IMP = regex(r"imp(?<=\bimp)\b")
-"""The module of that name, which does so, too."""
-_MAIN_GUARD = regex(r"__name__\s*[!=]=\s*[\"']__main__[\"']|[\"']__main__[\"']\s*[!=]=\s*__name__")
 _OWN_TENSORS = regex(
     r"__torch_function__|__torch_dispatch__|(Function|Dispatch)Mode|as_subclass"
     r"|_make_(wrapper_)?subclass"
     r"|class\s+\w+\([^)]*(?<!\[)\bTensor\b(?!\])"
 )
 """Words without which all tensors are torch's own, and no code sees each operation on them."""
-_WARNINGS = Wording(
-    regex(
-        r"catch_warnings\([^)]*record\s*=\s*True|(?:simplefilter"
-        r"|filterwarnings)\(\s*(?:action\s*=\s*)?"
-        r"(?![\"'](?:ignore|default|once|always|module)\b)|\bwarnings\.filters\b"
-        r"|\bredirect_stderr\b"
-        r"|captureWarnings|\bshowwarning\b|\bformatwarning\b|warns\(\s*\w*Warning|assertWarns"
-        r"|catch_warnings\([^)]*action"
-    ),
-    tuple(
-        """catch_warnings( simplefilter filterwarnings warnings.filters redirect_stderr
-        captureWarnings showwarning formatwarning warns( assertWarns""".split()
-    ),
-)
-"""Words without which warnings are printed or ignored, and nothing else."""
 _SCRIPT = Wording(
     regex(r"\bjit\b\W*(script|export|trace|ignore)|\bjit\s+import\b|script_method|ScriptModule"),
     ("jit", "script_method", "ScriptModule"),
@@ -121,25 +63,6 @@ def reads_by_string(module: Module) -> bool:
     return False
 
 
-@question(remember=False)
-def sees_variables(module: Module) -> bool:
-    """Say whether code of the project may look into the variables of a running function."""
-    return reads_by_string(module) or says(module, _FRAMES) or says(module, _INTERACT)
-
-
-@question(ground=True)
-def sees_itself(module: Module) -> bool:
-    """Say whether code of this file may look up its own top-level names: by a string, as a module,
-    through frames."""
-    text = _MAIN_GUARD.sub("", module.text)
-    return (
-        any(pattern.search(text) for pattern in (_MODULES, _IMP))
-        or reads_by_string(module)
-        or mentions(module, _FRAMES)
-        or mentions(module, _INTERACT)
-    )
-
-
 def is_interactive(module: Module) -> bool:
     """Say whether the file runs cell by cell, so that its variables outlive an interrupted loop."""
     return module.filename.endswith(".ipynb") or mentions(module, _CELLS)
@@ -161,13 +84,6 @@ def _owns_tensors(text: str) -> bool:
         "#" not in text[text.rfind("\n", 0, found.start()) + 1 : found.start()]
         for found in _OWN_TENSORS.finditer(text)
     )
-
-
-@question(remember=False)
-def minds_warnings(module: Module, *, near: bool = False) -> bool:
-    """Say whether code of the project, or that `near` to this file, collects warnings or makes
-    errors of them."""
-    return said_somewhere(module, Holds(_WARNINGS), near=near)
 
 
 @question(ground=True)
@@ -233,7 +149,7 @@ def stays_here(module: Module, call: cst.BaseExpression) -> bool:
     """Say whether a new object is only seen by its own function or script, which calls its
     methods."""
     name = sole_binding(module, call)
-    if name is None or sees_itself(module):
+    if name is None:
         return False
     return (
         module.tree.owners[call] is not module.tree.root or reached_elsewhere(module, name) is False
