@@ -248,14 +248,6 @@ class Names:
 
     def _name(self, node: cst.CSTNode) -> str | None:
         if type(node) is cst.Attribute:
-            holder = node.value
-            named = type(holder) is cst.Name and holder.value in self._own
-            if named and self.is_this_module(holder):
-                origins = {
-                    self._origin(b)
-                    for b in self.tables.get(self.tree.root, {}).get(node.attr.value, ())
-                }
-                return origins.pop() if len(origins) == 1 else None
             base = self.name(node.value)
             return f"{base}.{node.attr.value}" if base is not None else None
         return self.meaning(node.value, node) if type(node) is cst.Name else None

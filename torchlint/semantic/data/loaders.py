@@ -287,12 +287,7 @@ def settings(module: Module, loader: cst.Call) -> Arguments | None:
         init = method_of(where, cls, "__init__")
         if init is not None:
             inner = _super_init(where, init)
-            if inner is not None and _hands_on(init, inner):
-                kept = _leaves_settings(where, init)
-                return arguments_of(module, loader, DATALOADER) if kept else None
             return arguments_of(where, inner, DATALOADER) if inner is not None else None
-    if family:
-        return arguments_of(module, loader, DATALOADER)
     found = [
         settings(where, call)
         for where, function in definitions_behind.functions(module, loader)
@@ -304,18 +299,6 @@ def settings(module: Module, loader: cst.Call) -> Arguments | None:
 
 def _super_init(module: Module, init: cst.FunctionDef) -> cst.Call | None:
     return next(filter(_is_super, module.within(init.body, cst.Call)), None)
-
-
-def _hands_on(init: cst.FunctionDef, inner: cst.Call) -> bool:
-    """Say whether ``__init__`` takes ``*args, **kwargs`` and gives just these to its base."""
-    return [arg.star for arg in inner.args] == ["*", "**"] and len(init.params.params) == 1
-
-
-def _leaves_settings(module: Module, init: cst.FunctionDef) -> bool:
-    """Say whether ``__init__`` does no more with its ``**kwargs`` than to give them to its base."""
-    rest = init.params.star_kwarg
-    names = () if rest is None else reads_of(module, init.body, rest.name.value)
-    return len(names) <= 1
 
 
 @question(
@@ -439,16 +422,11 @@ def brought_by_framework(module: Module, node: cst.CSTNode) -> bool:
     return not any(
         isinstance(goes.iterated, cst.Name)
         and isinstance(made := sole_definition(module, goes.iterated), cst.Call)
-        and (makes_loader(module, made) or _makes_unprepared(module, made))
+        and makes_loader(module, made)
         for loop in module.loops(node)
         if isinstance(loop, cst.For)
         for goes in goes_over(module, loop)
     )
-
-
-def _makes_unprepared(module: Module, made: cst.Call) -> bool:
-    behind = definitions_behind.functions(module, made)
-    return bool(behind) and not any("prepare" in where.source_of(each) for where, each in behind)
 
 
 @question(

@@ -10,7 +10,7 @@ from torchlint.base.records import frozen
 from torchlint.base.regex import regex
 from torchlint.semantic.code.flow import Flow, flow
 from torchlint.semantic.code.names import Names, dotted_text
-from torchlint.semantic.code.tree import COMPREHENSIONS, Comprehension, Loop, Tree
+from torchlint.semantic.code.tree import Loop, Tree
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.values.facts import Values, values
@@ -193,10 +193,6 @@ class Iterations:
                 self.tree.is_within(w, above.target) for w in fresh
             ):
                 return True
-            if isinstance(above, COMPREHENSIONS) and any(
-                self._comprehends(above, w) for w in fresh
-            ):
-                return True
             if isinstance(above, cst.IndentedBlock) and any(
                 self._binds(part, fresh)
                 for part in above.body
@@ -205,14 +201,6 @@ class Iterations:
                 return True
             if above is loop:
                 return False
-        return False
-
-    def _comprehends(self, node: Comprehension, write: cst.CSTNode) -> bool:
-        at: cst.CompFor | None = node.for_in
-        while at is not None:
-            if self.tree.is_within(write, at.target):
-                return True
-            at = at.inner_for_in
         return False
 
     def _binds(self, statement: cst.CSTNode | None, writes: list[cst.CSTNode]) -> bool:

@@ -12,7 +12,6 @@ from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.torch.spelling import LENGTHS, LOADER, called
 from torchlint.semantic.values import evidence
 from torchlint.semantic.values.expressions import Expressions
-from torchlint.semantic.values.refilled import refilled
 from torchlint.semantic.values.steps import Met, Step
 from torchlint.semantic.values.tensor_types import chosen
 from torchlint.semantic.values.value import (
@@ -231,13 +230,6 @@ class Interpreter(Expressions):
     def _for(self, node: cst.For) -> None:
         iterated = self._step(node.iter)
         self._loop(node, self.element(iterated))
-        lies = lambda each: self.value_of(each).device == CPU  # noqa: E731
-        if (found := refilled(self.values.tree, node, lies)) is not None:
-            text, held = found
-            old = self.env.get(text, UNKNOWN)
-            self.env = {k: v for k, v in self.env.items() if not k.startswith(f"{text}.")}
-            known = old.kind == "batch"
-            self.env[text] = old.but(device=CPU, keyed=held.keyed) if known else held
 
     def _while(self, node: cst.While) -> None:
         self._loop(node, None)
