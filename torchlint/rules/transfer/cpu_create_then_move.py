@@ -329,7 +329,9 @@ def _computed_with(
                 other = right if left is name else left
                 value = inferred(module, other)
                 tensor = value.tensor and value.rank != 0 and on_device(module, other) is not True
-                if tensor and not any(e in moved for e in factories_of(module, other)):
+                known = tensor and not any(e in moved for e in factories_of(module, other))
+                # What is not known may be a tensor of the host, too, and no fix goes on.
+                if known or (value.kind == "?" and placement_of(module, factory) is None):
                     return other
     return None
 

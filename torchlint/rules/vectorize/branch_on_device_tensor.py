@@ -189,6 +189,9 @@ def check_larger(node: cst.Call, module: Module) -> Iterator[Hit]:
     values = [arg.value for arg in node.args]
     if len(values) < 2 or any(arg.star or arg.keyword is not None for arg in node.args):
         return
+    around = module.parent(module.parent(node))
+    if isinstance(around, cst.Call) and module.called(around) in _LARGER:
+        return  # The outer one waits for the same, and is the one to replace.
     tensors = [each for each in values if inferred(module, each).tensor and on_device(module, each)]
     if tensors:
         name, method = _LARGER[module.called(node)]

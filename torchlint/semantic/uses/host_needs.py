@@ -152,11 +152,11 @@ def _tests_in_turn(module: Module, node: cst.CSTNode, depth: int = 2) -> list[cs
 
 def asks_value(module: Module, place: cst.CSTNode) -> bool:
     """Say whether a place that a value comes to is a test of it, and not whether there is anything
-    in a table or list that holds it."""
+    in a table or list that holds it; a loop goes on for as long as something is left."""
     tests = (cst.If, cst.While, cst.IfExp)
     return (
         isinstance(place, tests)
-        and not _holds(module, place.test)
+        and (isinstance(place, cst.While) or not _holds(module, place.test))
         and not _asks_what_came(module, place.test)
     )
 
