@@ -132,7 +132,7 @@ from torchlint.rules.transfer._placement import placement_of, spare_move
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.guards import conditions_around
-from torchlint.semantic.code.reaching import readers_of
+from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.code.tree import attr_of, method_called
 from torchlint.semantic.device.factories import (
     any_dtype,
@@ -330,8 +330,9 @@ def _computed_with(
                 value = inferred(module, other)
                 tensor = value.tensor and value.rank != 0 and on_device(module, other) is not True
                 known = tensor and not any(e in moved for e in factories_of(module, other))
-                # What is not known may be a tensor of the host, too, and no fix goes on.
-                if known or (value.kind == "?" and placement_of(module, factory) is None):
+                # What is not known may be a tensor of the host, too.
+                unknown = value.kind == "?" and definitions_of(module, name) == [home]
+                if known or (unknown and placement_of(module, factory) is None):
                     return other
     return None
 
