@@ -88,7 +88,7 @@ def ends_a_loop(module: Module, holder: cst.CSTNode) -> bool:
         return False
     return (
         loop_kind(module, loop) is LoopKind.OTHER
-        and _leaves_loop(holder.body)
+        and leaves_loop(holder.body)
         and not only_looks(module, loop)
     )
 
@@ -113,7 +113,8 @@ def only_looks(module: Module, loop: cst.CSTNode) -> bool:
     )
 
 
-def _leaves_loop(suite: cst.BaseSuite) -> bool:
+def leaves_loop(suite: cst.BaseSuite) -> bool:
+    """Say whether a block ends in ``break`` or ``return``."""
     last: cst.CSTNode | None = suite.body[-1] if suite.body else None
     if isinstance(last, cst.SimpleStatementLine):
         last = last.body[-1]

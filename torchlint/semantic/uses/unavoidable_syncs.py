@@ -27,7 +27,13 @@ from torchlint.semantic.time.iterations import is_structural, iteration_count
 from torchlint.semantic.time.loops import LoopKind, has_model_call, loop_kind
 from torchlint.semantic.time.runs import runs_model
 from torchlint.semantic.torch import ops
-from torchlint.semantic.uses.host_needs import decides, needed_at_once, reads_inside, sizes
+from torchlint.semantic.uses.host_needs import (
+    decides,
+    leaves_loop,
+    needed_at_once,
+    reads_inside,
+    sizes,
+)
 from torchlint.semantic.values.definitions_behind import functions, method
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.params import bind
@@ -252,7 +258,12 @@ def _in_each_turn(module: Module, node: cst.CSTNode, loop: cst.CSTNode) -> bool:
         if isinstance(above, (*_BRANCHES, *FUNCTIONS)) and not asked:
             return False
         if isinstance(above, cst.BooleanOperation) and child is above.right:
-            return False
+            # ``if last or converged(x): break``: a turn that goes on has asked both.
+            holder = module.parent(above)
+            if not isinstance(above.operator, cst.Or) or not (
+                isinstance(holder, cst.If) and leaves_loop(holder.body)
+            ):
+                return False
         child = above
     return False
 
