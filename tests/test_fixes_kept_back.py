@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.checking import check, fixed, job
+from torchlint.base.finding import Safety
 from torchlint.run.projects import forget
 from torchlint.run.worker import analyse_job
 
@@ -642,3 +643,31 @@ def test_an_evaluation_that_back_propagates_in_another_file_keeps_autograd(
     done = job(text, name="train.py", root=str(tmp_path), codes=frozenset(("TL501",)), fix="unsafe")
     after = analyse_job(done).after or text
     assert ("@torch.no_grad()\ndef evaluate" in after) is (name == "shift")
+
+
+@pytest.mark.parametrize(
+    ("name", "beside", "kept"),
+    [
+        ("log/part_seg/net.py", (), True),
+        ("records/2024-10-14/train.py", (), True),
+        ("wandb/run-1/files/code/main.py", (), True),
+        ("src/net.py", (), False),
+        ("results/net.py", ("results/__init__.py",), False),
+        ("catalog/net.py", (), False),
+    ],
+)
+def test_a_copy_that_says_how_a_run_was_made_is_left_as_it_was(
+    tmp_path: Path, name: str, beside: tuple[str, ...], kept: bool
+) -> None:
+    text = STEP.format(
+        top="", step="        noise = torch.zeros(3).cuda(); loss = loss + noise.sum()"
+    )
+    for each in (name, *beside):
+        (tmp_path / each).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / each).write_text(text if each == name else "")
+    forget()
+    report = analyse_job(job(text, name=name, root=str(tmp_path)))
+    (fix,) = (each.fix for each in report.findings if each.code == "TL102")
+    assert fix is not None
+    assert (fix.safety is Safety.SUGGESTION) is kept
+    assert ("may be a copy" in fix.note) is kept

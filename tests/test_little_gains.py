@@ -64,8 +64,17 @@ PLAIN = TRAINED.format(loss="loss", step="optimizer.step()", more="{more}")
     [
         (SCALED, "scaler.update()", INFO, "`scaler.step(optimizer)`"),
         (PLAIN, "open('log', 'w').write(str(loss.cpu()))", INFO, "`loss.cpu()`"),
-        (PLAIN, "total += loss.item()", WARNING, ""),
+        (PLAIN, "total += loss.item()", INFO, "`loss.item()`"),
+        (PLAIN, "if len(names) > 3: total += loss.item()", WARNING, ""),
+        (PLAIN, "torch.cuda.synchronize()", INFO, "`torch.cuda.synchronize()`"),
+        (
+            PLAIN,
+            "torch.cuda.current_stream().synchronize()",
+            INFO,
+            "`torch.cuda.current_stream().synchronize()`",
+        ),
         (PLAIN, "optimizer.zero_grad()", WARNING, ""),
+        (EVALUATED, "torch.cuda.synchronize()", INFO, "`torch.cuda.synchronize()`"),
         (EVALUATED, "total += out.sum().item()", INFO, "`out.sum().item()`"),
         (EVALUATED, "names.append(out.cpu().numpy())", INFO, "`out.cpu()`"),
         (EVALUATED, "total += out.sum()", INFO, ""),
@@ -85,6 +94,21 @@ def test_a_copy_beside_which_nothing_runs(
 
 
 @pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ("num_workers=2, pin_memory=True", False),
+        ("num_workers=2, pin_memory=torch.load('pin')", True),
+        ("num_workers=2", True),
+    ],
+)
+def test_a_loader_that_pins_is_not_told_to(settings: str, told: bool) -> None:
+    source = COPIED.format(enabled="", free="", body=PLAIN.format(more="pass").rstrip())
+    source = source.replace("num_workers=2, pin_memory=True", settings)
+    (finding,) = found(source, "TL103", "blocking")
+    assert ("pin_memory=True in the DataLoader" in finding.message) is told
+
+
+@pytest.mark.parametrize(
     ("enabled", "fused", "level"),
     [
         ("", "", INFO),
@@ -95,10 +119,11 @@ def test_a_copy_beside_which_nothing_runs(
     ],
 )
 def test_a_step_of_a_scaler_that_does_not_wait(enabled: str, fused: str, level: Severity) -> None:
-    body = SCALED.format(more="total += loss.item()").rstrip()
-    source = COPIED.format(enabled=enabled, free="", body=body).replace("lr=0.1", f"lr=0.1{fused}")
-    assert {each.severity for each in found(source, "TL103", "blocking")} == {level}
-    assert {each.severity for each in found(source, "TL101", "loss.item()")} == {level}
+    for more, code in (("scaler.update()", "TL103"), ("total += loss.item()", "TL101")):
+        body = SCALED.format(more=more).rstrip()
+        source = COPIED.format(enabled=enabled, free="", body=body)
+        findings = found(source.replace("lr=0.1", f"lr=0.1{fused}"), code, "")
+        assert {each.severity for each in findings} == {level}
 
 
 def test_what_a_model_runs_behind_is_no_end_of_a_step() -> None:
@@ -750,7 +775,13 @@ net = Net().cuda()
 )
 def test_weights_that_were_saved_have_the_bias(load: str, told: bool) -> None:
     (finding,) = found(BIASED.format(load=load), "TL409", "Conv2d bias")
-    assert ("strict=False" in finding.message) is told
+    assert ("lose it, and the norm's running_mean as much" in finding.message) is told
+
+
+def test_a_norm_of_each_sample_keeps_no_mean_of_a_bias() -> None:
+    source = BIASED.format(load="net.load_state_dict(torch.load('net.pt'))")
+    (finding,) = found(source.replace("BatchNorm2d", "InstanceNorm2d"), "TL409", "Conv2d bias")
+    assert finding.message.endswith("Weights saved with the bias then have to lose it.")
 
 
 LABELS = """\

@@ -368,8 +368,13 @@ class Mark:
             return
         there = _counted(module, hit.node, self.runs, self.benchmarks)
         if there is not None:
-            why = not_used(module, hit.node) or (*hit.why_hot, *there.why)
-            yield replace(_graded(module, hit, self.declared), why_hot=why)
+            graded, unused = _graded(module, hit, self.declared), not_used(module, hit.node)
+            if unused:
+                text = unused[0].text
+                words = {**graded.args, "unused": f"{text[0].upper()}{text[1:]}."}
+                message = f"{graded.message or self.declared.message} {{unused}}"
+                graded = replace(graded, args=words, message=message)
+            yield replace(graded, why_hot=unused or (*hit.why_hot, *there.why))
 
 
 @dataclass(frozen=True, eq=False)

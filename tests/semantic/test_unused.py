@@ -693,3 +693,24 @@ def test_how_the_call_does_not_fit_is_said(tmp_path: Path) -> None:
     project = project_of(tmp_path, {"nets.py": TAKES, "run.py": f"{CALLS}f(1)\n"})
     said = project.failing_user(str(tmp_path.resolve() / "nets.py"), "f")
     assert said == "the call in `run.py` leaves out `b`"
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [("run(x)", False), ("print(x)", True), ("# run(x)", True), ("print(run)", False)],
+)
+def test_a_finding_says_that_nothing_uses_its_function(
+    tmp_path: Path, call: str, told: bool
+) -> None:
+    text = (
+        "import torch\n\nnet = torch.nn.Linear(4, 4).cuda()\n\n\ndef run(loader):\n"
+        "    for x in loader:\n        noise = torch.zeros(4).cuda()\n"
+        "        net(x.cuda(non_blocking=True) + noise).sum().backward()\n\n\n"
+        f"if __name__ == '__main__':\n    x = torch.load('x')\n    {call}\n    print(x)\n"
+    )
+    (tmp_path / "train.py").write_text(text)
+    forget()
+    report = analyse_job(job(text, name="train.py", root=str(tmp_path)))
+    (finding,) = (each for each in report.findings if each.code == "TL102")
+    assert finding.message.endswith("Nothing in this program uses `run`.") is told
+    assert (finding.severity is Severity.INFO) is told

@@ -83,6 +83,9 @@ _IMPORTED = (
     "proven of it."
 )
 _SAID = "A comment there may say why the code is as it is."
+_RECORD = (
+    "The file stands among what programs wrote, and may be a copy that says how a run was made."
+)
 _OF_A_WAIT = ("wait", "copy", "host")
 _HALF = "Another wait of the same statement stays, so that nothing is gained."
 _APPLIED = {
@@ -216,8 +219,9 @@ def _proven(module: Module, hit: Hit, strict: bool) -> Hit:
     if fix.assumes:
         fix = _granted(module, fix, strict)
         hit = replace(hit, fix=fix)
-    if reasoned(module, hit.node):
-        return replace(hit, fix=replace(fix, safety=Safety.SUGGESTION, note=_SAID))
+    for stays, note in ((reasoned(module, hit.node), _SAID), (module.outside.recorded(), _RECORD)):
+        if stays:
+            return replace(hit, fix=replace(fix, safety=Safety.SUGGESTION, note=note))
     if fix.safety is not Safety.SAFE:
         return hit
     places = [

@@ -15,8 +15,9 @@ wrapper does nothing. Where the file trains nothing and the wrapped model is put
 message only asks to drop the wrapper, and of a network that is frozen or a teacher, which
 DistributedDataParallel refuses or has no use for, to give each process a copy. Silent where a
 caller asks for DataParallel by its name, `"dp"`, and for DistributedDataParallel by another
-(`use_ddp`), in a folder of tests, and where a wrapper that was taken off is put on again and not
-used there.
+(`use_ddp`), in a folder of tests, where a package wraps the model that it is given in one or the
+other, as its user has started one process or several, and where a wrapper that was taken off is put
+on again and not used there.
 
 ## Setup
 ```python
@@ -101,7 +102,7 @@ from torchlint.semantic.code.destinations import destinations
 from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.reaching import readers_of
+from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.code.scopes import base_names, local_class
 from torchlint.semantic.code.updates import is_step
 from torchlint.semantic.torch.spelling import KEPT_STILL, called
@@ -194,6 +195,8 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         yield Hit(node, words, message=message, severity=Severity.INFO)
         return
     if _has_successor(module, node):
+        if _of_a_library(module, node):
+            return  # It takes what its user has started: one process, or several.
         yield Hit(node, words, message=_FALLBACK, severity=Severity.INFO)
         return
     yield Hit(node, words, fix=_fix(node) if wraps else None)
@@ -203,6 +206,14 @@ def _has_successor(module: Module, node: cst.Call) -> bool:
     """Say whether another branch of the same function wraps in DistributedDataParallel."""
     calls = module.within(module.function(node) or module.root, cst.Call)
     return any(module.name(call.func) == _SUCCESSOR for call in calls if call is not node)
+
+
+def _of_a_library(module: Module, node: cst.Call) -> bool:
+    """Say whether a function of a package wraps the model that it is given."""
+    match node.args:
+        case [cst.Arg(value=cst.Name() as model), *_] if module.outside.in_package():
+            return any(isinstance(each, cst.FunctionDef) for each in definitions_of(module, model))
+    return False
 
 
 def _subclass(module: Module, node: cst.Call) -> bool:

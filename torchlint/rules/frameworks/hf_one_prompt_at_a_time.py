@@ -101,6 +101,8 @@ from torchlint.semantic.code.tree import attr_of, is_name, last_name, positional
 
 _TOKENIZER = regex(r"(^|_)(tok|tokeni[sz]er|processor)$")
 _ACCELERATOR = regex(r"cuda|device")
+_PLACED = regex(r"device_map|set_default_device")
+"""What brings inputs to where the model is without a move that is written down."""
 _PIPELINE = "transformers.pipeline"
 _MAKES_PIPELINE = regex(r"\bpipeline\(")
 _MOVES = ("to", "cuda")
@@ -162,7 +164,8 @@ def _on_gpu(module: Module, pipeline: cst.Call) -> bool:
 
 
 def _tokenised(module: Module, call: cst.Call) -> cst.BaseExpression | None:
-    """Return the text whose tokens `generate` is given; None where that is not known."""
+    """Return the text whose tokens the model is given; None where that is not known, or nothing
+    shows that they come to an accelerator."""
     given = [
         arg.value
         for arg in call.args
@@ -170,24 +173,35 @@ def _tokenised(module: Module, call: cst.Call) -> cst.BaseExpression | None:
         or (arg.keyword is None and not arg.star)
         or is_name(arg.keyword, *_INPUTS)
     ]
-    return _text_of(module, given[0]) if given else None
+    steps = list(_steps_to(module, given[0])) if given else []
+    moved = any(isinstance(each, cst.DictComp) or attr_of(each) in _MOVES for each in steps)
+    comes = moved or mentions(module, _PLACED)
+    return _text_of(module, steps[-1]) if steps and comes else None
+
+
+def _steps_to(module: Module, tokens: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """Yield what leads to some tokens: they may have been moved to a device, or be one field."""
+    yield tokens
+    inner: cst.BaseExpression | None = None
+    match tokens:
+        case cst.Name():
+            inner = assigned_value(module, tokens)
+        case cst.Attribute(value=holder) | cst.Subscript(value=holder):
+            inner = holder
+        case cst.DictComp(for_in=cst.CompFor(iter=cst.Call(func=cst.Attribute(value=holder)))):
+            inner = holder
+        case cst.Call(func=cst.Attribute(value=holder, attr=cst.Name(value=method)) as moves) if (
+            method in _MOVES
+        ):
+            yield moves
+            inner = holder
+    if inner is not None:
+        yield from _steps_to(module, inner)
 
 
 def _text_of(module: Module, tokens: cst.BaseExpression) -> cst.BaseExpression | None:
-    """Return the first argument of the tokenizer's call that gave `tokens`, which may have been
-    moved to a device, or be one field of them."""
+    """Return the first argument of a tokenizer's call."""
     match tokens:
-        case cst.Name():
-            made = assigned_value(module, tokens)
-            return _text_of(module, made) if made is not None else None
-        case cst.Attribute(value=holder) | cst.Subscript(value=holder):
-            return _text_of(module, holder)
-        case cst.DictComp(for_in=cst.CompFor(iter=cst.Call(func=cst.Attribute(value=holder)))):
-            return _text_of(module, holder)
-        case cst.Call(func=cst.Attribute(value=holder, attr=cst.Name(value=method))) if (
-            method in _MOVES
-        ):
-            return _text_of(module, holder)
         case cst.Call(func=func) if _TOKENIZER.search(_tokenizer(func).lower()):
             several = keyword_argument(module, tokens, "padding") is not None
             texts = [keyword_argument(module, tokens, "text"), *positional(tokens)]

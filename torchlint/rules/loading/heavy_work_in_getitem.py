@@ -207,11 +207,10 @@ def check_row(node: cst.Subscript, module: Module) -> Iterator[Hit]:
     if not isinstance(frame, cst.Attribute) or frame.attr.value not in ("iloc", "loc"):
         return
     function = module.function(node)
-    if (
-        function is None
-        or sample_role(module, node) != "sample"
-        or does_work(module, function) is True
-    ):
+    if function is None or sample_role(module, node) != "sample":
+        return
+    works = does_work(module, function)
+    if works is True:
         return
     if frame.attr.value == "loc" and not _FRAME.search(module.source_of(frame.value)):
         return
@@ -219,7 +218,9 @@ def check_row(node: cst.Subscript, module: Module) -> Iterator[Hit]:
         module, node, function
     ):
         return
-    yield Hit(node, {"what": f"row access by {module.shown(frame)}[…]", "unit": "sample"})
+    severity = None if works is False else Severity.INFO
+    words = {"what": f"row access by {module.shown(frame)}[…]", "unit": "sample"}
+    yield Hit(node, words, severity=severity)
 
 
 def _listed(module: Module, node: cst.Call) -> list[cst.BaseExpression]:

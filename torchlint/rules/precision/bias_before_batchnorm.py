@@ -49,7 +49,8 @@ net = nn.Sequential(nn.Linear(16, 32), nn.BatchNorm1d(10))
 ```
 
 ## Fix safety
-Unsafe: a checkpoint saved with the bias no longer loads with `strict=True`, the layers made
+Unsafe: a checkpoint saved with the bias no longer loads with `strict=True`, and with `strict=False`
+it gives other outputs until the bias is taken off the batch norm's `running_mean`; the layers made
 afterwards draw other initial weights, and outputs in eval mode differ until a batch norm's running mean
 has settled. Where a file of the program loads weights, or this one speaks of pretrained ones, the fix is
 only suggested, as for a layer that a package offers to others and that no file of the project makes, and where it, or another file of the program, reads a `.bias` without a test for `None` (to initialise
@@ -128,10 +129,8 @@ _NOTE = (
     "other initial weights."
 )
 
-_SAVED = (
-    "{layer} bias before {norm} is cancelled by the mean; bias=False saves a parameter and an add, "
-    "and weights saved with the bias then load with strict=False alone."
-)
+_SAVED = " Weights saved with the bias then have to lose it{shift}."
+_SHIFT = ", and the norm's running_mean as much"
 
 rule = Rule(
     __name__,
@@ -165,9 +164,12 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     ):
         return
     layer, norm = (module.called(n).rpartition(".")[2] for n in (node, norms[0]))
-    saved = said_somewhere(module, _reads_weights)
-    words = {"layer": layer, "norm": norm}
-    yield Hit(node, words, _fix(module, node), message=_SAVED if saved else None)
+    message = None
+    if said_somewhere(module, _reads_weights):
+        message = rule.message + _SAVED
+    shift = _SHIFT if module.name(norms[0].func) in _NORMS else ""
+    words = {"layer": layer, "norm": norm, "shift": shift}
+    yield Hit(node, words, _fix(module, node), message=message)
 
 
 def _cancels(module: Module, layer: cst.Call, norm: cst.Call) -> bool:

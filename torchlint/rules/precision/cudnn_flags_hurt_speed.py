@@ -8,8 +8,10 @@ True` times several convolution algorithms per input shape and keeps the fastest
 while the fast ones are ruled out (notes on reproducibility and the `torch.backends` page of the
 PyTorch docs).
 
-Flagged: the plain statement `torch.backends.cudnn.enabled = False`, and `benchmark = True` where
-the same block also sets `deterministic = True`.
+Flagged: the plain statement `torch.backends.cudnn.enabled = False`, and as an `info` `benchmark =
+True` where the same block also sets `deterministic = True`. Silent: cuDNN switched off in a
+function that asks a network in evaluation mode for gradients, to explain what it gives, as
+recurrent layers of cuDNN have none there.
 
 ## Setup
 ```python
@@ -76,16 +78,19 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Fix, Hit, Module, Remove, Rule, Safety
+from torchlint.rule import Fix, Hit, Module, Remove, Rule, Safety, Severity
 from torchlint.semantic.code.guards import conditions_around
-from torchlint.semantic.code.tree import is_name
+from torchlint.semantic.code.tree import is_name, method_called
 
 _FLAGS = "torch.backends.cudnn."
+_GRAD = "torch.autograd.grad"
 _SPAWN = "torch.multiprocessing.spawn"
 _BOTH = (
-    "cudnn.benchmark defeats itself beside cudnn.deterministic: it times algorithms, and may "
-    "not take the fast ones."
+    "beside cudnn.deterministic, cudnn.benchmark takes the fastest of the deterministic algorithms "
+    "alone; leave out what you do not need."
 )
+_EXPLAINERS = ("shap.", "captum.")
+"""Libraries that ask a network for gradients when it is not trained."""
 _NOTE = "Results differ by rounding, and some of cuDNN's kernels are not deterministic."
 
 rule = Rule(
@@ -107,13 +112,15 @@ def check(node: cst.Assign, module: Module) -> Iterator[Hit]:
         return
     value = node.value.value if isinstance(node.value, cst.Name) else ""
     if flag == "enabled" and value == "False":
-        if len(_settings(module, "enabled")) == 1 and not any(
-            True for _ in conditions_around(module, node)
+        if (
+            len(_settings(module, "enabled")) == 1
+            and not any(True for _ in conditions_around(module, node))
+            and not _explains(module, node)
         ):
             fix = Fix((Remove(node),), Safety.UNSAFE, "Delete the line", _NOTE)
             yield Hit(node, {"flag": module.shown(node.targets[0].target)}, fix=fix)
     elif flag == "benchmark" and value == "True" and _beside(module, node):
-        yield Hit(node, message=_BOTH)
+        yield Hit(node, message=_BOTH, severity=Severity.INFO)
 
 
 def _flag(module: Module, node: cst.Assign) -> str:
@@ -133,6 +140,18 @@ def _of_the_parent(module: Module, node: cst.Assign) -> bool:
         module.name(call.func) == _SPAWN and not any(True for _ in conditions_around(module, call))
         for call in module.within(function.body, cst.Call)
         if isinstance(call, cst.Call)
+    )
+
+
+def _explains(module: Module, node: cst.Assign) -> bool:
+    """Say whether the function asks a network for gradients that does not train, as one does to
+    explain what it gives: cuDNN has none for a recurrent layer in evaluation mode."""
+    calls = list(module.within(module.scope(node), cst.Call))
+    methods = {method_called(call) for call in calls}
+    return any(module.called(call).startswith(_EXPLAINERS) for call in calls) or (
+        "eval" in methods
+        and ("backward" in methods or any(module.called(c) == _GRAD for c in calls))
+        and "step" not in methods
     )
 
 

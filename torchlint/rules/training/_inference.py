@@ -41,6 +41,7 @@ _GRADIENTS = regex(
     r"train\w*|fit|learn|finetune|guid\w+)(_|$)",
     re.IGNORECASE,
 )
+_TRAINS = regex(r"\.(backward|step)\(")
 _UNIT_TEST = regex(r"^test_\w+$")
 
 
@@ -233,9 +234,18 @@ def switched_off_elsewhere(module: Module, node: cst.Call) -> bool:
 def decides_on_autograd(module: Module, node: cst.Call) -> bool:
     """Say whether a call runs a network of the project whose forward pass runs the backward pass
     too, or takes gradients (a wrapper that trains what it holds, forces of an energy), or runs all
-    that it holds with autograd off (the features of a metric)."""
-    forward = definitions_behind.method(module, inferred(module, node.func), "forward")
-    return forward is not None and (differentiates(*forward) or runs_without_graph(*forward))
+    that it holds with autograd off (the features of a metric); or a network that is not in view, in
+    a project of layers that take gradients."""
+    model = inferred(module, node.func)
+    forward = definitions_behind.method(module, model, "forward")
+    if forward is not None:
+        return differentiates(*forward) or runs_without_graph(*forward)
+    return model.node is None and said_somewhere(module, _layers_take_gradients)
+
+
+def _layers_take_gradients(text: str) -> bool:
+    """Say whether a file has networks that ask for gradients, and trains none."""
+    return "autograd.grad(" in text and "def forward(" in text and not _TRAINS.search(text)
 
 
 @question(

@@ -9,7 +9,8 @@ run dies.
 
 Flagged: a call that writes a file (`torch.save`, `save_pretrained`, `save_checkpoint`,
 `torch.distributed.checkpoint.save`, `pickle.dump`, `numpy.save`, `savefig`) in the body of a
-training step. As info where a condition on the loss or a score decides.
+training step. As info where a condition on the loss or a score decides. Silent for data and figures
+that each go to a file of their own: they are what the steps are run for.
 
 ## Setup
 ```python
@@ -90,9 +91,11 @@ from torchlint.rule import Hit, Module, Rule, Severity
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.guards import conditions_around
+from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import LOOPS, method_called
 from torchlint.semantic.data.replicas import replica_wraps
 from torchlint.semantic.time.heat import heat_of
+from torchlint.semantic.values.inferred import inferred
 
 _CALLS = frozenset(
     (
@@ -109,6 +112,7 @@ _RANK = regex(r"rank|main_process|master|distributed|world|local", re.IGNORECASE
 _SAVE = regex(
     r"save|ckpt|checkpoint|dump|snapshot|write|store|plot|vis|draw|log|debug", re.IGNORECASE
 )
+_DATA = ("tensor", "batch", "ndarray", "tuple", "list")
 _BUFFER = regex(r"buf|stream|bytes", re.IGNORECASE)
 
 rule = Rule(
@@ -137,7 +141,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     places = [node, *(why.node for why in heat.why if isinstance(why.node, cst.Call))]
     loop = next((why.node for why in heat.why if isinstance(why.node, LOOPS)), None)
     tests = [test for place in places for test, _ in conditions_around(module, place, loop)]
-    if _into_memory(module, node) or _leaves(module, places, loop):
+    if _into_memory(module, node) or _leaves(module, places, loop) or _result(module, node):
         return
     decided = [test for test in tests if _decides(module, test)]
     if not all(any(_SCORE.search(n) for n in module.names_in(test)) for test in decided):
@@ -157,6 +161,31 @@ def _into_memory(module: Module, node: cst.Call) -> bool:
         if buffer or any(_BUFFER.search(name) for name in module.names_in(arg.value)):
             return True
     return False
+
+
+def _result(module: Module, node: cst.Call) -> bool:
+    """Say whether a call writes data, or a figure, each time to another file: no later state of
+    the same, but what the step is run for."""
+    name = module.called(node) or method_called(node) or ""
+    figure, values = name.endswith("savefig"), [arg.value for arg in node.args]
+    data, target = values[:1], values[1:2]
+    if figure or name.startswith("numpy."):
+        data, target = target, data
+    known = figure or any(inferred(module, each).kind in _DATA for each in data)
+    return known and any(_counted_up(module, each) for each in target)
+
+
+def _counted_up(module: Module, target: cst.BaseExpression) -> bool:
+    """Say whether a loop binds a name that says which file it is, or counts it up."""
+    made = definitions_of(module, target) if isinstance(target, cst.Name) else []
+    opened = [item.item for each in made if isinstance(each, cst.With) for item in each.items]
+    return any(
+        isinstance(bound, (cst.AugAssign, *LOOPS))
+        for place in opened or [target]
+        for name in module.within(place, cst.Name)
+        if not module.is_label(name)
+        for bound in definitions_of(module, name)
+    )
 
 
 def _leaves(module: Module, places: Sequence[cst.CSTNode], loop: cst.CSTNode | None) -> bool:

@@ -215,10 +215,8 @@ _WORKERS = (
     "blocking host-to-device copy of a batch; give the DataLoader workers and pin_memory=True, then"
     " pass non_blocking=True."
 )
-_ENDS = (
-    "blocking host-to-device copy of a batch; pass non_blocking=True (and pin_memory=True in the "
-    "DataLoader). Each batch waits for the GPU in `{wait}` as well: little is gained while it does."
-)
+_PINNED = "blocking host-to-device copy of a batch; pass non_blocking=True."
+_ENDS = " Each batch waits for the GPU in `{wait}` as well: little is gained while it does."
 _BACK = "what is copied to the device here is only copied back to the host; leave it there."
 _TOKENIZED = (
     "what is made here of texts or pictures is in memory that no loader pins, and the copy waits; "
@@ -288,9 +286,10 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if stays is not None and not heat.train:
         return
     little = heat.grade is Grade.EVAL
-    wait = stays if heat.train else ends_in_wait(module, node, put_off=True)
+    wait = stays or ends_in_wait(module, node, put_off=True)
     severity = Severity.INFO if unpinned or little or wait is not None else None
-    message = None if wait is None else _ENDS
+    pinned = bool(loaders) and all(pins_memory(*each) is True for each in loaders)
+    message = f"{_PINNED if pinned else rule.message}{_ENDS if wait is not None else ''}"
     alone = all(works_alone(*each) for each in loaders) if loaders else nobody_works(module)
     if unpinned and alone:
         # Without workers the training process would pin.

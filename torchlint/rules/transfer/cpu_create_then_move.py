@@ -132,7 +132,7 @@ from torchlint.rules.transfer._placement import placement_of, spare_move
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.guards import conditions_around
-from torchlint.semantic.code.reaching import readers_of
+from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.code.tree import attr_of, method_called
 from torchlint.semantic.device.factories import (
     any_dtype,
@@ -329,7 +329,10 @@ def _computed_with(
                 other = right if left is name else left
                 value = inferred(module, other)
                 tensor = value.tensor and value.rank != 0 and on_device(module, other) is not True
-                if tensor and not any(e in moved for e in factories_of(module, other)):
+                known = tensor and not any(e in moved for e in factories_of(module, other))
+                # What is not known may be a tensor of the host, too.
+                unknown = value.kind == "?" and definitions_of(module, name) == [home]
+                if known or (unknown and placement_of(module, factory) is None):
                     return other
     return None
 

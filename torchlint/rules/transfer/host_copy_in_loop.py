@@ -127,7 +127,7 @@ loader = [(torch.randn(64, 256, device=device), torch.randint(3, (64,), device=d
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
@@ -165,6 +165,7 @@ from torchlint.semantic.uses.elements import one_dimensional
 from torchlint.semantic.uses.environment import for_environment, once_per_episode
 from torchlint.semantic.uses.host_needs import (
     computed_with,
+    decides_to_go_on,
     handed_out,
     needed_at_once,
     sizes,
@@ -179,6 +180,7 @@ from torchlint.semantic.uses.unavoidable_syncs import (
     stays_beside,
     waits_for_the_same,
 )
+from torchlint.semantic.values.definitions_behind import functions
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
 from torchlint.semantic.values.value import CPU
@@ -233,11 +235,17 @@ SENT = (
     "`{expr}` waits for the GPU to copy back what `{other}` has copied there; use the tensor that "
     "the host had before."
 )
+HANDED = (
+    "`{expr}` copies a GPU tensor to the host every step for `{taker}`; if that computes with "
+    "torch, let it do so on the device."
+)
 NO_LOOP = (
     "`{expr}` copies a GPU tensor to the host every step; keep it on the device and copy the "
     "values of many steps at once."
 )
 PACKERS = frozenset(("torch.nn.utils.rnn.pack_padded_sequence",))
+_NEEDS = (becomes_lengths, needed_at_once, decides_to_go_on, offloads)
+"""For what a copy has to be made in the step."""
 _ITERATES = (cst.For, cst.CompFor)
 JOINERS = frozenset(("torch.stack", "torch.cat"))
 NOTE = (
@@ -265,7 +273,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     consumers = _consumers(module, whole)
     if any(module.name(call.func) in PACKERS for call in consumers) or _scalar_read(module, whole):
         return
-    if becomes_lengths(module, node) or needed_at_once(module, node) or offloads(module, node):
+    if any(needs(module, node) for needs in _NEEDS):
         return
     if not _is_number(module, copy) and handed_out(module, node):
         return
@@ -300,6 +308,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     fix = fix or _fix(module, copy, whole)
     graph = fix is not None and not by_parts and inferred(module, copy.tensor).grad is True
     sized = fix is None and sizes(module, node)
+    taker = _unseen_taker(module, consumers) if fix is None else None
     twice = copied_as_well(module, copy.tensor) if fix is None and not forced else None
     computed = fix is None and not forced and computed_with(module, node)
     spared = (
@@ -309,15 +318,21 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         or batchwise
         or guessed
         or sized
+        or taker is not None
         or _elements(module, copy)
         or twice is not None
         or (number and waits_for_the_same(module, node) is not None)
     )
     other = SIZED if sized else TWICE if twice else COMPUTED if computed else None
+    other = other or (HANDED if taker is not None else None)
     other = other or (None if loop_in_sight(module, node) else NO_LOOP)
     yield Hit(
         node,
-        {"expr": module.shown(node), "other": module.shown(twice) if twice else ""},
+        {
+            "expr": module.shown(node),
+            "other": module.shown(twice) if twice else "",
+            "taker": module.shown(taker) if taker is not None else "",
+        },
         fix=fix,
         severity=Severity.INFO if spared else None,
         message=_message(module, node, graph, by_parts, forced, sized or iterated) or other,
@@ -490,6 +505,17 @@ def _consumers(module: Module, whole: cst.CSTNode) -> list[cst.Call]:
         module.parent(arg) for read in reads if isinstance(arg := module.parent(read), cst.Arg)
     ]
     return [call for call in holders if isinstance(call, cst.Call)]
+
+
+def _unseen_taker(module: Module, consumers: Sequence[cst.Call]) -> cst.BaseExpression | None:
+    """Return what the one call calls that takes the copy, where a caller has given the object and
+    nothing is known of it: what it needs is for that caller to say."""
+    match consumers:
+        case [cst.Call(func=cst.Name() as called)]:
+            value = inferred(module, called)
+            if value.kind == "?" and not functions(module, consumers[0]):
+                return called
+    return None
 
 
 def _is_number(module: Module, copy: HostRead) -> bool:

@@ -104,7 +104,7 @@ rule = Rule(
         "`{expr}` pins on the calling thread and copies once more; drop .pin_memory() or let "
         "the DataLoader pin."
     ),
-    severity="warning",
+    severity="info",
     default=True,
     effect="upload",
     triggers=(b"pin_memory",),

@@ -121,6 +121,7 @@ from torchlint.rules.vectorize._branch_fixes import (
     scaled_where,
 )
 from torchlint.semantic.code.imports import name_for_module
+from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.truth import ASKING, TESTS, asked_for_truth
 from torchlint.semantic.time.heat import heat_of
@@ -189,6 +190,9 @@ def check_larger(node: cst.Call, module: Module) -> Iterator[Hit]:
     values = [arg.value for arg in node.args]
     if len(values) < 2 or any(arg.star or arg.keyword is not None for arg in node.args):
         return
+    around = module.parent(module.parent(node))
+    if isinstance(around, cst.Call) and module.called(around) in _LARGER:
+        return  # The outer one waits for the same, and is the one to replace.
     tensors = [each for each in values if inferred(module, each).tensor and on_device(module, each)]
     if tensors:
         name, method = _LARGER[module.called(node)]
@@ -323,8 +327,9 @@ def _stop(module: Module, test: cst.BaseExpression, holder: cst.CSTNode | None) 
     break or return."""
     calls = (module.source_of(c.func) for c in module.within(test, cst.Call))
     finite = any(name.endswith(_FINITE) for name in calls)
-    if isinstance(holder, cst.If) and not any(
-        module.within(holder.body, *(_STOPS if finite else _STOPS[:1]))
+    if isinstance(holder, cst.If) and not (
+        any(module.within(holder.body, *(_STOPS if finite else _STOPS[:1])))
+        or _only_warns(module, holder)
     ):
         return None
     if not isinstance(holder, (cst.If, cst.Assert)):
@@ -332,6 +337,25 @@ def _stop(module: Module, test: cst.BaseExpression, holder: cst.CSTNode | None) 
     names = [name.value for name in module.within(test, cst.Name)]
     trains = heat_of(module, test).train or any(called(name, LOSS) for name in names)
     return _GUARD if finite and trains else _CHECK
+
+
+def _only_warns(module: Module, holder: cst.If) -> bool:
+    """Say whether all that a test decides about is a message."""
+    return holder.orelse is None and all(
+        isinstance(line, cst.SimpleStatementLine)
+        and all(isinstance(small, cst.Expr) and _tells(module, small.value) for small in line.body)
+        for line in holder.body.body
+    )
+
+
+def _tells(module: Module, node: cst.BaseExpression) -> bool:
+    """Say whether a statement is a message, or a text that nobody reads."""
+    match node:
+        case cst.Call(func=cst.Attribute(value=logger, attr=cst.Name(value="warn" | "warning"))):
+            return module.name(node.func) is not None or "log" in (dotted_text(logger) or "")
+        case cst.Call():
+            return module.called(node) in ("warnings.warn", "builtins.print")
+    return isinstance(node, cst.BaseString)
 
 
 def _fix(module: Module, node: cst.If, test: cst.BaseExpression) -> Fix | None:

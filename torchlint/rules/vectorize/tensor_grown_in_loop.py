@@ -104,6 +104,7 @@ from torchlint.semantic.time.iterations import (
 from torchlint.semantic.time.loops import has_model_call
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values.inferred import inferred, is_loader
+from torchlint.semantic.values.value import CPU
 
 _TORCH = ops.dotted("join") - {"torch.stack"}
 _NUMPY = tuple(
@@ -165,7 +166,9 @@ def check(node: cst.Assign, module: Module) -> Iterator[Hit]:
     if name in _NUMPY:
         yield Hit(call, args, severity=Severity.INFO, message=_NUMPY_MESSAGE)
     else:
-        severity = None if heat_of(module, node).hot else Severity.INFO
+        heat, host = heat_of(module, node), inferred(module, place).device == CPU
+        little = not heat.hot or (host and heat.grade is Grade.EVAL)
+        severity = Severity.INFO if little else None
         yield Hit(call, args, fix=_fix(module, node, call, loop), severity=severity)
 
 

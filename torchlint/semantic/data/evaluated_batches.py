@@ -17,6 +17,7 @@ from torchlint.semantic.data.per_step_use import (
     shown_tensors,
 )
 from torchlint.semantic.device.host_reads import host_copy, scalar_reads
+from torchlint.semantic.device.possible_waits import synchroniser
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import Grade, heat_of
@@ -90,7 +91,8 @@ def ends_in_wait(
     a model and no backward pass between it and the next one: the device is idle then, and does
     nothing with which a copy could overlap. These are a step of a GradScaler, a copy that the host
     needs at once, and where nothing is trained also what is printed and what other code than
-    torch's takes; with `put_off` also reads that could be made after the loop."""
+    torch's takes; with `put_off` also reads that could be made after the loop, and waits for all
+    work that somebody has written down."""
     turn = module.loop(node) or module.function(node)
     if turn is None:
         return None
@@ -119,7 +121,7 @@ def _runs_network(module: Module, call: cst.Call) -> bool:
 
 
 def _stays(module: Module, call: cst.Call, trains: bool, put_off: bool) -> bool:
-    if scales(module, call):
+    if scales(module, call) or (put_off and synchroniser(module, call) is not None):
         return True
     if host_copy(module, call) is not None and (put_off or needed_at_once(module, call)):
         return True

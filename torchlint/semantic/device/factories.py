@@ -37,6 +37,7 @@ _ANY_DTYPE = ops.having("factory", "zero-one")
 _JOINS = ops.dotted("join")
 _SIZES = ("builtins.len", "builtins.isinstance", "builtins.type")
 _PRODUCTS, _NO_INTEGERS = ops.having("no-integers"), ops.dotted("no-integers")
+_VIEWS = ops.having("view")
 _ELEMENT_WRITERS = ops.having("host-memory")
 _READS = ops.having("reads")
 _NUMBERS = frozenset("builtins." + name for name in ("bool", "complex", "float", "int"))
@@ -291,7 +292,10 @@ def _by_elements(module: Module, name: cst.Name | cst.Attribute) -> bool:
         if written and few < _FEW_WRITES and _writes_number(module, read, name):
             few += 1
             continue
-        if isinstance(above, cst.Attribute):
+        if attr_of(above) in _VIEWS and isinstance(call := module.parent(above), cst.Call):
+            part = module.parent(call)  # ``x.view(-1)[i] = value``
+            written = isinstance(part, cst.Subscript) and _writes(module, part)
+        elif isinstance(above, cst.Attribute):
             written = above.attr.value in _ELEMENT_WRITERS or _copies_data(module, read, above)
         # What is written once it has been moved is written there.
         if written and inferred(module, read).device in (CPU, None):

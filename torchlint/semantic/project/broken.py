@@ -28,7 +28,7 @@ _GIVES_ANY = regex(
 
 _BY_PATH = regex(r"spec_from_file_location|SourceFileLoader|load_source|run_path|\bexec\(")
 """What runs a file without the packages around it."""
-_SCRIPT = regex(r"^(for |while |with |[\w.]+\()|__name__|sys\.argv|parse_args\(", re.MULTILINE)
+_SCRIPT = regex(r"^(for |while |with |[\w.]+\()|__name__\s*==|sys\.argv|parse_args\(", re.MULTILINE)
 """What a file says that is run itself."""
 
 

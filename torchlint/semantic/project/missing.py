@@ -177,11 +177,14 @@ class Missing:
     def _is_built(self, name: str) -> bool:
         scripts = (path for path in self._holding(name) if path.endswith(".py"))
         texts = (self._read(path) or "" for path in scripts)
-        return any(f"{name}.py" in text or _BUILDS.search(text) for text in texts)
+        file = re.compile(rf"(?<![\w-]){re.escape(name)}\.py")
+        return any(file.search(text) or _BUILDS.search(text) for text in texts)
 
     def _is_noted(self, folder: str, parent: str, name: str) -> bool:
         """Say whether a list or a text in a folder names a module."""
-        for each in _LISTS:
+        # What a distribution of the sources left out nobody has who installs it.
+        packed = self._search.is_file(os.path.join(self._search.root, "PKG-INFO"))
+        for each in () if packed else _LISTS:
             for line in (self._read(os.path.join(folder, each)) or "").splitlines():
                 last = line.strip().rstrip("/").rpartition("/")[2]
                 if any(fnmatch.fnmatchcase(module, last) for module in (name, f"{name}.py")):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import field
 from typing import TYPE_CHECKING, TypeVar
@@ -39,6 +40,8 @@ _SEPARATOR = ".py:"
 _NO_LINEAGE = Lineage()
 _STEPS = (".backward(", ".step(")
 """What a file says that holds a training step."""
+_RECORDS = frozenset("log logs lightning_logs mlruns records results runs wandb".split())
+"""Folders into which programs write, or people put what a run was made with."""
 _INSTANCES = ("module", "object", "loader")
 
 
@@ -201,6 +204,14 @@ class Outside:
     def in_package(self) -> bool:
         """Say whether this file lies in a package of the project, beside an ``__init__.py``."""
         return self.project is not None and self.project.search.in_package(self.path)
+
+    def recorded(self) -> bool:
+        """Say whether this file lies in a folder of what programs wrote, beside no ``__init__.py``:
+        a copy that says how a run was made."""
+        if self.project is None or self.in_package():
+            return False
+        folders = os.path.relpath(self.path, self.project.search.root).split(os.sep)[:-1]
+        return not _RECORDS.isdisjoint(map(str.lower, folders))
 
     def of_library(self) -> bool:
         """Say whether this file lies in a package of a project that holds no program."""

@@ -87,7 +87,7 @@ def ends_a_loop(module: Module, holder: cst.CSTNode) -> bool:
         return False
     return (
         loop_kind(module, loop) is LoopKind.OTHER
-        and _leaves_loop(holder.body)
+        and leaves_loop(holder.body)
         and not only_looks(module, loop)
     )
 
@@ -112,7 +112,8 @@ def only_looks(module: Module, loop: cst.CSTNode) -> bool:
     )
 
 
-def _leaves_loop(suite: cst.BaseSuite) -> bool:
+def leaves_loop(suite: cst.BaseSuite) -> bool:
+    """Say whether a block ends in ``break`` or ``return``."""
     last: cst.CSTNode | None = suite.body[-1] if suite.body else None
     if isinstance(last, cst.SimpleStatementLine):
         last = last.body[-1]
@@ -151,12 +152,12 @@ def _tests_in_turn(module: Module, node: cst.CSTNode, depth: int = 2) -> list[cs
 
 def asks_value(module: Module, place: cst.CSTNode) -> bool:
     """Say whether a place that a value comes to is a test of it, and not whether there is anything
-    in a table or list that holds it."""
+    in a table or list that holds it; a loop goes on for as long as something is left."""
     tests = (cst.If, cst.While, cst.IfExp)
     return (
         isinstance(place, tests)
-        and not _holds(module, place.test)
-        and module.called(place.test) != "builtins.isinstance"
+        and (isinstance(place, cst.While) or not _holds(module, place.test))
+        and not _asks_what_came(module, place.test)
     )
 
 

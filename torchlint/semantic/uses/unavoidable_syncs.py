@@ -12,8 +12,9 @@ import libcst as cst
 
 from torchlint.semantic.code.calls import given_for, keyword_argument
 from torchlint.semantic.code.flow import callees_of
+from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.code.tree import FUNCTIONS, LOOPS, method_called
+from torchlint.semantic.code.tree import FUNCTIONS, LOOPS, is_name, method_called
 from torchlint.semantic.device.host_reads import host_copy, scalar_reads
 from torchlint.semantic.device.possible_waits import scaler_waits
 from torchlint.semantic.device.uploads import host_data, upload_of
@@ -26,7 +27,13 @@ from torchlint.semantic.time.iterations import is_structural, iteration_count
 from torchlint.semantic.time.loops import LoopKind, has_model_call, loop_kind
 from torchlint.semantic.time.runs import runs_model
 from torchlint.semantic.torch import ops
-from torchlint.semantic.uses.host_needs import decides, needed_at_once, reads_inside, sizes
+from torchlint.semantic.uses.host_needs import (
+    decides,
+    leaves_loop,
+    needed_at_once,
+    reads_inside,
+    sizes,
+)
 from torchlint.semantic.values.definitions_behind import functions, method
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.params import bind
@@ -251,7 +258,12 @@ def _in_each_turn(module: Module, node: cst.CSTNode, loop: cst.CSTNode) -> bool:
         if isinstance(above, (*_BRANCHES, *FUNCTIONS)) and not asked:
             return False
         if isinstance(above, cst.BooleanOperation) and child is above.right:
-            return False
+            # ``if last or converged(x): break``: a turn that goes on has asked both.
+            holder = module.parent(above)
+            if not isinstance(above.operator, cst.Or) or not (
+                isinstance(holder, cst.If) and leaves_loop(holder.body)
+            ):
+                return False
         child = above
     return False
 
@@ -651,9 +663,30 @@ def _as_often(
     for above in module.ancestors(other):
         if above is function:
             break
-        if isinstance(above, _BRANCHES) and not module.is_within(node, above):
+        if isinstance(above, _BRANCHES) and not (
+            module.is_within(node, above) or _asks_the_same(module, other, node, above)
+        ):
             return False
     return set(module.loops(node)) <= set(module.loops(other))
+
+
+def _asks_the_same(
+    module: Module, other: cst.CSTNode, node: cst.CSTNode, branch: cst.CSTNode
+) -> bool:
+    """Say whether a branch only asks what is so wherever `node` is come to: whether an argument,
+    which nothing binds anew, was given."""
+    holder = module.function(node)
+    asked = list(conditions_around(module, other, branch))
+    known = list(conditions_around(module, node, holder))
+    return bool(asked) and all(
+        any(truth is its and test.deep_equals(each) for each, its in known)
+        and all(
+            definitions_of(module, name) == [holder]
+            for name in module.within(test, cst.Name)
+            if not is_name(name, "None")
+        )
+        for test, truth in asked
+    )
 
 
 @question(
