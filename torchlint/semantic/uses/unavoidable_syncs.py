@@ -293,17 +293,19 @@ def waited_before(module: Module, tensor: cst.BaseExpression) -> cst.Call | None
     yes="`{answer}` waits for the same work",
     no="nothing else is known to wait for the same work",
 )
-def waits_for_the_same(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
+def waits_for_the_same(
+    module: Module, node: cst.CSTNode, *, copies: bool = False
+) -> cst.CSTNode | None:
     """Return another read of a number of the same turn of a loop, or of the same run of a function,
-    with no run of a model, backward pass or step between the two: the one before `node`, or behind
-    it where `node` has a condition of its own. Of several that wait for the same work one is left,
-    for which there is none."""
+    with `copies` also a copy of a tensor, with no run of a model, backward pass or step between the
+    two: the one before `node`, or behind it where `node` has a condition of its own. Of several
+    that wait for the same work one is left, for which there is none."""
     turn = module.loop(node) or module.function(node)
     if turn is None:
         return None
     places = (
         place
-        for place in _readers(module, turn)
+        for place in _readers(module, turn, copies)
         if not module.is_within(node, place)
         and not module.is_within(place, node)
         and comes_to(module, place, node)
@@ -408,12 +410,18 @@ def _called_object(module: Module, call: cst.Call) -> list[tuple[Module, cst.Fun
 
 
 @question()
-def _readers(module: Module, turn: cst.CSTNode) -> list[cst.Call | cst.If]:
+def _readers(module: Module, turn: cst.CSTNode, copies: bool) -> list[cst.Call | cst.If]:
     return [
         place
         for place in module.within(turn, cst.Call, cst.If)
-        if isinstance(place, (cst.Call, cst.If)) and _reads(module, place)
+        if isinstance(place, (cst.Call, cst.If))
+        and (_reads(module, place) or (copies and _copies(module, place)))
     ]
+
+
+def _copies(module: Module, place: cst.CSTNode) -> bool:
+    copy = host_copy(module, place) if isinstance(place, cst.Call) else None
+    return copy is not None and on_device(module, copy.tensor) is True
 
 
 def scales(module: Module, call: cst.Call) -> bool:
