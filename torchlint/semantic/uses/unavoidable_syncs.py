@@ -16,6 +16,7 @@ from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import FUNCTIONS, LOOPS, method_called
 from torchlint.semantic.device.host_reads import host_copy, scalar_reads
 from torchlint.semantic.device.possible_waits import scaler_waits
+from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.device.uploads import host_data, upload_of
 from torchlint.semantic.device.value_sized import gathers, scatters
 from torchlint.semantic.module import Module
@@ -31,7 +32,7 @@ from torchlint.semantic.values.definitions_behind import functions, method
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.params import bind
 from torchlint.semantic.values.place import on_device
-from torchlint.semantic.values.value import CPU
+from torchlint.semantic.values.value import CPU, OF_NETWORKS
 
 _BRANCHES = (cst.If, cst.IfExp, cst.Try, cst.Match)
 _COPIES = frozenset(("cpu", "numpy", "tolist"))
@@ -618,6 +619,34 @@ def copies_up(module: Module, node: cst.BaseExpression) -> bool:
         return False
     upload = upload_of(module, node)
     return upload is not None and host_data(module, upload.data) is None
+
+
+@question(
+    yes="the same turn has just copied `{answer}` to the device, and waited for that",
+    no="nothing is known to be copied to the device just before it",
+)
+def waits_to_copy_up(module: Module, node: cst.CSTNode) -> cst.Call | None:
+    """Return the copy of a batch, or another tensor of the host, to the device, which waits for all work that is queued, in the
+    same turn before `node`, with no run of a model, backward pass or step between the two: a small
+    copy behind it waits for nothing more."""
+    turn = module.loop(node)
+    if turn is None:
+        return None
+    copies = (
+        call
+        for call in module.within(turn, cst.Call)
+        if module.before(call, node)
+        and (transfer := transfer_of(module, call)) is not None
+        and "non_blocking" not in transfer.given
+        and _comes_from_host(module, transfer.source)
+        and comes_to(module, call, node)
+    )
+    return nearest(module, node, copies, turn)
+
+
+def _comes_from_host(module: Module, tensor: cst.BaseExpression) -> bool:
+    value = inferred(module, tensor)
+    return value.tensor and value.device in (None, CPU) and value.origin not in OF_NETWORKS
 
 
 def _stays_put(module: Module, other: cst.BaseExpression, *, beside: bool) -> bool:
