@@ -67,6 +67,7 @@ from torchlint.semantic.time.heat import Link, heat_of, not_used
 from torchlint.semantic.uses.assumptions import broken
 from torchlint.semantic.uses.spare_imports import SpareImport
 from torchlint.semantic.uses.unavoidable_syncs import wait_beside
+from torchlint.semantic.values.accelerator import on_tpu
 from torchlint.source.paths import shown
 from torchlint.source.python import MisreadError
 
@@ -246,8 +247,9 @@ def _granted(module: Module, fix: Fix, strict: bool) -> Fix:
     return replace(fix, safety=Safety.UNSAFE, note=note, assumes=held)
 
 
-def _message(rule: Rule, hit: Hit) -> str:
-    return (hit.message if hit.message is not None else rule.message).format_map(dict(hit.args))
+def _message(rule: Rule, hit: Hit, device: str = "GPU") -> str:
+    words = hit.message if hit.message is not None else rule.message
+    return words.replace("GPU", device).format_map(dict(hit.args))
 
 
 def _described(error: Exception) -> str:
@@ -486,7 +488,7 @@ class Placing:
         finding = Finding(
             code=rule.code,
             name=rule.name,
-            message=_message(rule, hit),
+            message=_message(rule, hit, "TPU" if on_tpu(self.module) else "GPU"),
             severity=_severity(placed),
             filename=self._filename,
             start=self.index.position(span.start),

@@ -15,9 +15,9 @@ wrapper does nothing. Where the file trains nothing and the wrapped model is put
 message only asks to drop the wrapper, and of a network that is frozen or a teacher, which
 DistributedDataParallel refuses or has no use for, to give each process a copy. Silent where a
 caller asks for DataParallel by its name, `"dp"`, and for DistributedDataParallel by another
-(`use_ddp`), in a folder of tests, where a package wraps the model that it is given in one or the
-other, as its user has started one process or several, and where a wrapper that was taken off is put
-on again and not used there.
+(`use_ddp`), in a folder of tests, on a TPU, where a package wraps the model that it is given in one or
+the other, as its user has started one process or several, where a wrapper that was taken off is put
+on again and not used there, and where only what it wraps is run (`model.module(x)`).
 
 ## Setup
 ```python
@@ -107,8 +107,8 @@ from torchlint.semantic.code.scopes import base_names, local_class
 from torchlint.semantic.code.updates import is_step
 from torchlint.semantic.torch.spelling import KEPT_STILL, called
 from torchlint.semantic.uses.frozen import frozen_names, made_frozen
-from torchlint.semantic.values.accelerator import TRAINERS, makes_lightning_trainer
-from torchlint.semantic.values.inferred import is_model_call
+from torchlint.semantic.values.accelerator import TRAINERS, makes_lightning_trainer, on_tpu
+from torchlint.semantic.values.inferred import inferred, is_model_call
 from torchlint.semantic.values.params import bind
 
 _DDP = "torch.nn.parallel.DistributedDataParallel"
@@ -174,12 +174,13 @@ def check_strategy(node: cst.Call, module: Module) -> Iterator[Hit]:
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     name = module.name(node.func)
     wraps = name == "torch.nn.DataParallel" or _subclass(module, node)
-    if not (wraps or name in _FUNCTIONS) or _in_tests(module):
+    if not (wraps or name in _FUNCTIONS) or _in_tests(module) or on_tpu(module):
         return
     if (
         _unwrapped(module, node)
         or _only_loads(module, node)
         or _put_back(module, node)
+        or _passed_by(module, node)
         or _asked_for(module, node)
     ):
         return
@@ -280,6 +281,16 @@ def _put_back(module: Module, node: cst.Call) -> bool:
                 and module.before(line, node)
                 for line in module.within(function, cst.Assign)
             )
+    return False
+
+
+def _passed_by(module: Module, node: cst.Call) -> bool:
+    """Say whether all calls of a wrapper in the file run what it wraps: ``self.net.module(x)``."""
+    for place in _targets(module, node):
+        runs = [call.func for call in module.nodes(cst.Call)]
+        inner = [f for f in runs if isinstance(f, cst.Attribute) and f.attr.value == "module"]
+        if any(f.value.deep_equals(place) for f in inner):
+            return not any(f.deep_equals(place) for f in runs)
     return False
 
 
@@ -402,8 +413,17 @@ def _loaded_into(module: Module, node: cst.Call) -> bool:
 
 
 def _only_evaluates(module: Module, node: cst.Call) -> bool:
-    """Say whether a wrapped model is put into ``eval()``, in a file without any step."""
-    return any(_asked(module, node, "eval")) and not _steps_anywhere(module)
+    """Say whether a wrapped model is put into ``eval()``, in a file without any step: where it is
+    wrapped, or in another method of the class that keeps it."""
+    cls = module.class_of(node)
+    kept = module.within(cls, cst.Call, nested=True) if cls is not None else ()
+    evaluates = any(_asked(module, node, "eval")) or any(
+        isinstance(call.func, cst.Attribute)
+        and call.func.attr.value == "eval"
+        and inferred(module, call.func.value).kind == "module"
+        for call in kept
+    )
+    return evaluates and not _steps_anywhere(module)
 
 
 def _steps_anywhere(module: Module) -> bool:

@@ -88,7 +88,7 @@ from torchlint.base.regex import regex
 from torchlint.rule import Hit, Module, Rule
 from torchlint.rules.precision._attention_fixes import fused_attention
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.uses.attention import written_attention
+from torchlint.semantic.uses.attention import learned_bias, written_attention
 
 _FUSED = regex(
     r"scaled_dot_product|sdpa|flash|xformers|memory_efficient_attention|flex_attention",
@@ -96,6 +96,10 @@ _FUSED = regex(
 )
 _WINDOW = regex(r"[Ww]indow|Win(?=[A-Z])")
 _SINCE = (2, 0)
+_BIASED = (
+    "softmax(QKᵀ/√d + bias)·V written out; F.scaled_dot_product_attention takes `{bias}` as "
+    "attn_mask, of the size of the scores: measure whether that gains anything."
+)
 
 rule = Rule(
     __name__,
@@ -117,7 +121,9 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     names = [place.name.value for place in (function, cls) if place is not None]
     if any(_WINDOW.search(name) for name in names) or _has_fused(module, cls or function):
         return
-    yield Hit(node, fix=fused_attention(module, node))
+    bias = learned_bias(module, node)
+    message, words = (_BIASED, {"bias": module.shown(bias)}) if bias is not None else (None, {})
+    yield Hit(node, words, fix=fused_attention(module, node), message=message)
 
 
 def _has_fused(module: Module, home: cst.CSTNode | None) -> bool:

@@ -109,7 +109,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety
+from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Severity
 from torchlint.rules.transfer._constant_fixes import filled_there, kept_as_buffer
 from torchlint.rules.transfer._host_constants import HostConstant, host_constant_of
 from torchlint.semantic.code.tree import method_called
@@ -117,6 +117,7 @@ from torchlint.semantic.device.transfers import is_cached, transfer_of
 from torchlint.semantic.device.uploads import Upload, host_data, upload_of
 from torchlint.semantic.torch import libraries, ops
 from torchlint.semantic.uses.packed_lengths import becomes_lengths
+from torchlint.semantic.uses.unavoidable_syncs import waits_to_copy_up
 
 _GLOBAL = (
     "`{name}` is a constant on the CPU that is copied to the device in every step; keep a "
@@ -135,6 +136,8 @@ _COMPUTED = (
     "`{expr}` is computed on the host, of sizes and constants alone, and copied in every step; "
     "compute it on the device with torch."
 )
+
+_WAITING = " `{beside}` waits for the device as well: little is gained by this alone."
 
 rule = Rule(
     __name__,
@@ -162,7 +165,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         words = {"name": constant.name, "expr": module.shown(transfer.source)}
         message = {"global": _GLOBAL, "literal": _LITERAL}.get(constant.kind)
         fix = _fix(module, constant) or _of_literal(module, _maker_in(module, transfer.source))
-        yield Hit(node, words, fix, message=message)
+        yield _hit(module, node, words, fix, message)
         return
     upload = upload_of(module, node)
     if upload is None or _written_out(module, upload) or is_cached(module, node):
@@ -174,7 +177,24 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         above = module.parent(module.parent(upload.data) or node)
         maker = above if isinstance(above, cst.Call) else None
         fix = _of_literal(module, maker)
-        yield Hit(upload.node, {"expr": module.shown(upload.data)}, fix, message=message)
+        words = {"expr": module.shown(upload.data)}
+        yield _hit(module, upload.node, words, fix, message, node)
+
+
+def _hit(
+    module: Module,
+    node: cst.BaseExpression,
+    words: dict[str, str],
+    fix: Fix | None,
+    message: str | None,
+    copy: cst.BaseExpression | None = None,
+) -> Hit:
+    """Return the finding of a copy, a hint where the batch that is copied beside it waits too."""
+    beside = waits_to_copy_up(module, copy or node)
+    if beside is None:
+        return Hit(node, words, fix, message=message)
+    words = {**words, "beside": module.shown(beside)}
+    return Hit(node, words, fix, Severity.INFO, (message or rule.message) + _WAITING)
 
 
 def _maker_in(module: Module, source: cst.BaseExpression) -> cst.Call | None:

@@ -154,6 +154,7 @@ from torchlint.semantic.uses.unavoidable_syncs import (
     before_many_runs,
     evaluates_and_waits,
     waits_next,
+    waits_to_copy_up,
 )
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
@@ -271,7 +272,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     }
     if module.is_within(made[0], transfer.source):
         if heat.hot or not runs_once(module, node):
-            little = _gains_little(module, node)
+            little = _gains_little(module, node, made[0])
             spared = little is not None or "non_blocking" in transfer.given
             severity = None if heat.hot and not spared else Severity.INFO
             message = _message(module, made[0], words)
@@ -306,7 +307,7 @@ def _made_before(
     words["dev"] = _named(module, factory, device)
     words["maker"] = _maker(module, factory)[0]
     message, severity = _message(module, factory, words), None
-    little = _gains_little(module, factory)
+    little = _gains_little(module, factory, factory)
     if little is not None:
         message, severity = (message or rule.message) + little[0], Severity.INFO
         words["beside"] = little[1]
@@ -422,13 +423,18 @@ def check_index(node: cst.Subscript, module: Module) -> Iterator[Hit]:
             return
 
 
-def _gains_little(module: Module, node: cst.CSTNode) -> tuple[str, str] | None:
+def _gains_little(
+    module: Module, node: cst.CSTNode, factory: cst.Call | None = None
+) -> tuple[str, str] | None:
     """Return what to say of a copy that stands beside so many other waits, or before so many
-    launches, that little is gained without it, with the code that this speaks of."""
+    launches, that little is gained without it, with the code that this speaks of. What a `factory`
+    draws takes the host time all the same."""
     loop = before_many_runs(module, node)
     if loop is not None:
         return _BEFORE, "for" if isinstance(loop, cst.For) else "while"
     waits = [waits_next(module, node), *evaluates_and_waits(module, node)]
+    if factory is not None and "random" not in device_effect(module, factory):
+        waits.append(waits_to_copy_up(module, node))
     wait = next((each for each in waits if each is not None), None)
     return (_WAITING, module.shown(wait)) if wait is not None else None
 

@@ -132,6 +132,7 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from torchlint.rule import (
+    ALONE,
     Append,
     Fix,
     Hit,
@@ -148,8 +149,8 @@ from torchlint.rule import (
 from torchlint.rules.transfer._host_copy_fixes import count_fix, parts_fix, parts_of, taken_apart
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.destinations import destinations
-from torchlint.semantic.code.flow import call_sites, reads_of
-from torchlint.semantic.code.reaching import assigned_to
+from torchlint.semantic.code.flow import call_sites, callees_of
+from torchlint.semantic.code.reaching import assigned_to, readers_of
 from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, keyword_of, method_called
 from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_reads, widened_copy
 from torchlint.semantic.question import question
@@ -228,16 +229,20 @@ SIZED = (
     "all elements with a mask, or use values that the host already has."
 )
 TWICE = (
-    "`{expr}` copies a GPU tensor to the host every step, and `{other}` copies it in the same "
+    "`{expr}` copies a GPU tensor to the host every step, and `{twice}` copies it in the same "
     "step; copy it once for both."
 )
 SENT = (
-    "`{expr}` waits for the GPU to copy back what `{other}` has copied there; use the tensor that "
+    "`{expr}` waits for the GPU to copy back what `{sent}` has copied there; use the tensor that "
     "the host had before."
 )
 HANDED = (
-    "`{expr}` copies a GPU tensor to the host every step for `{taker}`; if that computes with "
+    "`{expr}` copies a GPU tensor to the host every step for `{user}`; if that computes with "
     "torch, let it do so on the device."
+)
+USED = (
+    "`{expr}` copies a GPU tensor to the host every step for `{user}`; give that tensors on the "
+    "GPU, and copy no more than its result."
 )
 NO_LOOP = (
     "`{expr}` copies a GPU tensor to the host every step; keep it on the device and copy the "
@@ -264,11 +269,8 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     whole = _chain(module, node)
     sent = uploaded_by(module, copy.tensor)
     if sent is not None and not _scalar_read(module, whole):
-        words = {"expr": module.shown(node), "other": module.shown(sent)}
         little = heat_of(module, node).grade is Grade.EVAL or _leaves_torch(module, whole)
-        severity = Severity.INFO if little else None
-        cause = wait_for(module, copy.tensor)
-        yield Hit(node, words, severity=severity, message=SENT, cause=cause)
+        yield _hit(module, copy, SENT, {"sent": module.shown(sent)}, spared=little)
         return
     consumers = _consumers(module, whole)
     if any(module.name(call.func) in PACKERS for call in consumers) or _scalar_read(module, whole):
@@ -321,23 +323,67 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         or taker is not None
         or _elements(module, copy)
         or twice is not None
-        or (number and waits_for_the_same(module, node) is not None)
     )
+    user = _user(module, whole) if fix is None and not forced else None
     other = SIZED if sized else TWICE if twice else COMPUTED if computed else None
-    other = other or (HANDED if taker is not None else None)
+    other = other or (HANDED if taker is not None else USED if user is not None else None)
     other = other or (None if loop_in_sight(module, node) else NO_LOOP)
-    yield Hit(
-        node,
-        {
-            "expr": module.shown(node),
-            "other": module.shown(twice) if twice else "",
-            "taker": module.shown(taker) if taker is not None else "",
-        },
+    message = _message(module, node, graph, by_parts, forced, sized or iterated) or other
+    words = {"twice": module.shown(twice) if twice else ""}
+    called = taker or (user and user.func)
+    words["user"] = module.shown(called) if called else ""
+    yield _hit(module, copy, message, words, spared=spared, fix=fix)
+
+
+def _hit(
+    module: Module,
+    copy: HostRead,
+    message: str | None,
+    words: dict[str, str],
+    *,
+    spared: bool,
+    fix: Fix | None = None,
+) -> Hit:
+    """Return the finding of a copy, a hint where another wait for the same work stands beside."""
+    other = None if spared else waits_for_the_same(module, copy.node, copies=True)
+    if other is not None:
+        words["other"], message = module.shown(other), (message or rule.message) + ALONE
+    return Hit(
+        copy.node,
+        {"expr": module.shown(copy.node), **words},
         fix=fix,
-        severity=Severity.INFO if spared else None,
-        message=_message(module, node, graph, by_parts, forced, sized or iterated) or other,
+        severity=Severity.INFO if spared or other is not None else None,
+        message=message,
         cause=wait_for(module, copy.tensor),
     )
+
+
+@question(
+    yes="`{answer}` computes with the copy in the step that makes it",
+    no="nothing is known to compute with the copy in the step that makes it",
+)
+def _user(module: Module, whole: cst.CSTNode) -> cst.Call | None:
+    """Return the call that takes the copy in its turn, of torch or of the project, and of which the
+    result is used: a loss, a metric."""
+    around = set(module.loops(whole))
+    return next(
+        (
+            call
+            for call in _consumers(module, whole)
+            if around.issubset(module.loops(call))
+            and not isinstance(module.parent(call), cst.Expr)
+            and not (_appends(module, call) or module.name(call.func) in JOINERS)
+            and _may_compute_anywhere(module, call)
+        ),
+        None,
+    )
+
+
+def _may_compute_anywhere(module: Module, call: cst.Call) -> bool:
+    """Say whether a call is of torch, or of the project, and so may be given tensors of the GPU."""
+    name = module.called(call)
+    own = not name or bool(callees_of(module, call)) or module.outside.find(name) is not None
+    return own or name.startswith("torch.")
 
 
 @question(
@@ -497,14 +543,12 @@ def _consumers(module: Module, whole: cst.CSTNode) -> list[cst.Call]:
     if isinstance(above, cst.Arg):
         outer = module.parent(above)
         return [outer] if isinstance(outer, cst.Call) else []
-    if not isinstance(above, cst.Assign) or not isinstance(above.targets[0].target, cst.Name):
-        return []
-    scope = module.scope(whole)
-    reads = reads_of(module, scope, above.targets[0].target.value)
-    holders = [
-        module.parent(arg) for read in reads if isinstance(arg := module.parent(read), cst.Arg)
-    ]
-    return [call for call in holders if isinstance(call, cst.Call)]
+    match above:
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name)), *_]):
+            given = [module.parent(read) for read in readers_of(module, above, name)]
+            calls = [module.parent(arg) for arg in given if isinstance(arg, cst.Arg)]
+            return [call for call in calls if isinstance(call, cst.Call)]
+    return []
 
 
 def _unseen_taker(module: Module, consumers: Sequence[cst.Call]) -> cst.BaseExpression | None:

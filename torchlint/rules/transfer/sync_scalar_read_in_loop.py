@@ -193,6 +193,7 @@ from torchlint.rules.transfer._deferred_reads import (
     shown_seldom,
 )
 from torchlint.rules.transfer._dict_reads import read_when_filled
+from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.data.evaluated_batches import (
     shown_beside,
     waits_anyway,
@@ -295,6 +296,10 @@ SUMMED = (
     "`{expr}` reads a GPU value on the host every step; keep the sum on the device, and read that "
     "only where it is used."
 )
+AGAIN = (
+    "`{expr}` reads a GPU value on the host that the same step has read before; keep the number "
+    "under a name, and read it once."
+)
 SELECTED = (
     "`{index}` is read on the host every step to index with it; index_select, gather or scatter "
     "use it on the device."
@@ -328,7 +333,7 @@ def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
         fix = fix or _at_once(module, read)
         spared = message is not None or _is_spared(module, read, taker)
         sinks = logged_in(module, read.node)
-        other = waits_for_the_same(module, read.node) if not spared and not sinks else None
+        other = waits_for_the_same(module, read.node) if not spared else None
         if taker is not None:
             message = TAKEN
         elif fix is None and by_host:
@@ -346,6 +351,8 @@ def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
             message = SHOWN if sinks else _instead(module, read, fix, later)
         if other is not None:
             spared, message = True, (message or rule.message) + ALONE
+            if fix is None and _reads_the_same(module, read.node, other):
+                message = AGAIN
         yield Hit(
             read.node,
             words,
@@ -419,6 +426,14 @@ def copied_at_once(module: Module, node: cst.BaseExpression) -> bool:
     method = module.parent(node)
     call = module.parent(method) if isinstance(method, cst.Attribute) else None
     return isinstance(call, cst.Call) and host_copy(module, call) is not None
+
+
+def _reads_the_same(module: Module, node: cst.BaseExpression, other: cst.CSTNode) -> bool:
+    """Say whether another read is of the same value: ``loss.item()`` twice in a step."""
+    pairs = zip(module.within(node, cst.Name), module.within(other, cst.Name), strict=False)
+    return node.deep_equals(other) and all(
+        definitions_of(module, name) == definitions_of(module, same) for name, same in pairs
+    )
 
 
 def _sole_read(module: Module, node: cst.BaseExpression) -> bool:

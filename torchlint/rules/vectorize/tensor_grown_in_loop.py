@@ -93,7 +93,7 @@ from torchlint.semantic.code.bindings import binds_globally
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.guards import most_turns
 from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.code.tree import attr_of, keyword_of
+from torchlint.semantic.code.tree import attr_of, is_name, keyword_of
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.time.iterations import (
     is_reset,
@@ -244,11 +244,25 @@ def _loop(
             _used(module, read) for read in spelled_alike(module, loop, place)
         ):
             return None
+        if _holder_used(module, loop, place):
+            return None
         count = iteration_count(module, loop) or most_turns(module, loop)
         few = _FEW if count is None or heat_of(module, node).grade > Grade.COLD else _FEW_ONCE
         if (count is None or count > few) and not is_structural(module, loop):
             return loop
     return None
+
+
+def _holder_used(module: Module, loop: cst.CSTNode, place: cst.BaseExpression) -> bool:
+    """Say whether a loop hands on, or calls, the object whose attribute grows, or one that has it:
+    these may read the attribute. What `self` does is not followed."""
+    while isinstance(place, cst.Attribute) and not is_name(place.value, "self"):
+        place = place.value
+        for read in spelled_alike(module, loop, place):
+            above = module.parent(read)
+            if not isinstance(above, cst.Attribute) or isinstance(module.parent(above), cst.Call):
+                return True
+    return False
 
 
 def _used(module: Module, read: cst.CSTNode) -> bool:

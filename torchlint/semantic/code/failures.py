@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.semantic.code.parsed_arguments import lacks, options_of, reads
+from torchlint.semantic.code.parsed_arguments import given_twice, lacks, options_of, reads
 from torchlint.semantic.code.scopes import scopes
 from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, has_star
 from torchlint.semantic.code.unpacking import misfit
@@ -165,8 +165,13 @@ def _words_of_bases(text: str) -> frozenset[str]:
 @question()
 def _ended(module: Module, block: cst.IndentedBlock | cst.Module) -> tuple[cst.CSTNode, str] | None:
     """Return the first statement of a block that ends in an error, and why."""
-    for line in block.body:
+    tree = parsed(module.text) if isinstance(block, cst.Module) else None
+    lines = tree.body if tree is not None and "add_argument" in module.text else ()
+    twice = given_twice(lines) if len(lines) == len(block.body) else None
+    for place, line in enumerate(block.body):
         why = _first_failure(module, _headers(line))
+        if why is None and twice is not None and twice[0] == place:
+            why = f"the parser raises an ArgumentError, as it gets `{twice[1]}` twice"
         if why is not None:
             return line, why
     return None
@@ -219,7 +224,7 @@ def _fails(module: Module, evaluated: cst.CSTNode) -> str | None:
     if isinstance(evaluated, _IMPORTS):
         return None
     for call in module.within(evaluated, cst.Call):
-        why = _misfit(module, call) or _lacking_there(module, call)
+        why = _misfit(module, call) or _lacking_there(module, call) or _twice_there(module, call)
         if why is not None and _is_evaluated(module, call, evaluated):
             return why
     for read in module.within(evaluated, cst.Attribute) if "parse_args" in module.text else ():
@@ -400,6 +405,17 @@ def _lacking_there(module: Module, call: cst.Call) -> str | None:
             if lacks(module, arg.value, option) and not _is_patched(module, found.name):
                 return f"{_no_option(option)}, which `{found.name}` reads"
     return None
+
+
+def _twice_there(module: Module, call: cst.Call) -> str | None:
+    """Return which option the function that a call runs gives its parser twice."""
+    found = _definition(module, call.func, script=True) if not call.args[3:] else None
+    if not isinstance(found, ast.FunctionDef) or found.decorator_list:
+        return None
+    twice = given_twice(found.body)
+    if twice is None or _is_patched(module, found.name):
+        return None
+    return f"an ArgumentError, as `{found.name}` gives its parser `{twice[1]}` twice"
 
 
 def _method(module: Module, call: cst.Call) -> ast.FunctionDef | ast.AsyncFunctionDef | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
@@ -51,6 +51,32 @@ def lacks(module: Module, arguments: cst.BaseExpression, option: str) -> bool:
     adds = functools.partial(_adds, option)
     others = functools.partial(module.outside.others_say, near=False)
     return not adds(module.text) and others(adds) is False and others(_gives_more) is False
+
+
+def given_twice(body: Sequence[ast.stmt]) -> tuple[int, str] | None:
+    """Return which statement of a block gives a parser that the block makes an option that it has,
+    and the option: argparse raises there. None where none does, or the block may end before."""
+    options: dict[str, set[str]] = {}
+    for place, line in enumerate(body):
+        match line:
+            case ast.Assign(
+                targets=[ast.Name(name)],
+                value=ast.Call(ast.Name(maker) | ast.Attribute(attr=maker), keywords=keywords),
+            ) if maker == "ArgumentParser":
+                options.pop(name, None)
+                if all(each.arg not in (None, "conflict_handler") for each in keywords):
+                    options[name] = set()
+            case ast.Expr(
+                ast.Call(ast.Attribute(ast.Name(name), "add_argument"), given)
+            ) if name in options:
+                for each in given:
+                    if isinstance(each, ast.Constant) and str(each.value).startswith("-"):
+                        if each.value in options[name]:
+                            before = (part for each in body[:place] for part in ast.walk(each))
+                            ended = any(isinstance(part, _ENDS) for part in before)
+                            return None if ended else (place, str(each.value))
+                        options[name].add(str(each.value))
+    return None
 
 
 def _adds(option: str, text: str) -> bool:

@@ -11,9 +11,9 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.semantic.code.calls import arguments_of, keyword_argument
-from torchlint.semantic.code.reaching import assigned_to
+from torchlint.semantic.code.reaching import assigned_to, definitions_of
 from torchlint.semantic.code.scopes import base_names
-from torchlint.semantic.code.tree import method_called
+from torchlint.semantic.code.tree import is_name, method_called
 from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.project.asked import bases_behind
@@ -137,7 +137,33 @@ def dataset_cost(module: Module, dataset: cst.BaseExpression) -> bool | None:
         found = {dataset_cost(module, part) for part in (dataset.body, dataset.orelse)}
     else:
         found = {dataset_cost(module, each) for each in assigned_to(module, dataset)}
+        found |= {dataset_cost(where, each) for where, each in _parts(module, dataset)}
     return True if True in found else False if found == {False} else None
+
+
+def _parts(
+    module: Module, dataset: cst.BaseExpression
+) -> Iterator[tuple[Module, cst.BaseExpression]]:
+    """Yield what a function stores in a table under keys of which it takes one, or gives back as
+    the part of a tuple that a name is bound to."""
+    match dataset:
+        case cst.Subscript(value=cst.Name(value=table)):
+            for line in module.within(module.scope(dataset), cst.Assign):
+                match line.targets[0].target:
+                    case cst.Subscript(value=cst.Name(value=filled)) if filled == table:
+                        yield module, line.value
+        case cst.Name(value=name):
+            for made in definitions_of(module, dataset):
+                match made:
+                    case cst.Assign(
+                        targets=[cst.AssignTarget(target=cst.Tuple(elements=names))],
+                        value=cst.Call() as call,
+                    ):
+                        at = next(i for i, n in enumerate(names) if is_name(n.value, name))
+                        for where, function in definitions_behind.functions(module, call):
+                            for out in definitions_behind.returned(where, function):
+                                if isinstance(out, cst.Tuple) and at < len(out.elements):
+                                    yield where, out.elements[at].value
 
 
 def _made(module: Module, call: cst.Call) -> bool | None:

@@ -35,6 +35,9 @@ _LAST = frozenset(("-1", "2", "3"))
 _SCALE_WORDS = regex(
     r"sqrt|scal|\*\*\s*\(?\s*(-|0?\.5|1\s*/)|\bd_?k\b|temper|norm_?factor", re.IGNORECASE
 )
+_ADDS = frozenset(("add", "sub"))
+_BIAS = regex(r"bias|(^|_)(rel|relative)_?pos|alibi", re.IGNORECASE)
+"""What people call a term of the scores that says how far apart two places are."""
 _DEPTH = 8
 
 
@@ -46,6 +49,7 @@ class _Chain:
     statements: set[cst.CSTNode] = field(default_factory=set)
     names: list[tuple[cst.CSTNode, str]] = field(default_factory=list)
     scaled: bool = False
+    bias: cst.BaseExpression | None = None
 
 
 @question(
@@ -55,11 +59,8 @@ class _Chain:
 def written_attention(module: Module, softmax: cst.Call) -> cst.BaseExpression | None:
     """Return the product of queries and keys, where `softmax` is the middle of a scaled dot-product
     attention."""
-    found = operation_of(module, softmax)
-    if found is None or not found.operands or not _over_last(module, softmax):
-        return None
-    chain = _Chain()
-    if not _trace(module, found.operands[0], chain, _DEPTH) or len(chain.products) != 1:
+    chain = _chain_before(module, softmax)
+    if chain is None or not _over_last(module, softmax) or len(chain.products) != 1:
         return None
     product = next(iter(chain.products))
     ends = _weighted(module, softmax)
@@ -70,6 +71,24 @@ def written_attention(module: Module, softmax: cst.Call) -> cst.BaseExpression |
     ):
         return None
     return product
+
+
+@question(
+    yes="the scores are added to `{answer}`, which has a gradient",
+    no="nothing that has a gradient is known to be added to the scores",
+)
+def learned_bias(module: Module, softmax: cst.Call) -> cst.BaseExpression | None:
+    """Return what has a gradient, or is called a bias, and is added to the scores of a softmax."""
+    chain = _chain_before(module, softmax)
+    return chain.bias if chain is not None else None
+
+
+@question()
+def _chain_before(module: Module, softmax: cst.Call) -> _Chain | None:
+    found, chain = operation_of(module, softmax), _Chain()
+    traced = found is not None and bool(found.operands)
+    traced = traced and _trace(module, found.operands[0], chain, _DEPTH)
+    return chain if traced else None
 
 
 def _over_last(module: Module, softmax: cst.Call) -> bool:
@@ -144,12 +163,18 @@ def _trace_operation(
             if (found.name == "div" and index != 0) or not all(is_scale(module, o) for o in others):
                 return False
             chain.scaled = True
+        learned = (o for o in others if found.name in _ADDS and _is_learned(module, o))
+        chain.bias = chain.bias or trial.bias or next(learned, None)
         chain.products |= trial.products
         chain.statements |= trial.statements
         chain.names += trial.names
         chain.scaled = chain.scaled or trial.scaled
         return True
     return False
+
+
+def _is_learned(module: Module, node: cst.BaseExpression) -> bool:
+    return inferred(module, node).grad is True or bool(_BIAS.search(module.source_of(node)))
 
 
 @question(yes="`{0}` is a scale", no="`{0}` is not known to be a number")

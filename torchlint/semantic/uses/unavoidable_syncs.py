@@ -17,6 +17,7 @@ from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import FUNCTIONS, LOOPS, is_name, method_called
 from torchlint.semantic.device.host_reads import host_copy, scalar_reads
 from torchlint.semantic.device.possible_waits import scaler_waits
+from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.device.uploads import host_data, upload_of
 from torchlint.semantic.device.value_sized import gathers, scatters
 from torchlint.semantic.module import Module
@@ -38,7 +39,7 @@ from torchlint.semantic.values.definitions_behind import functions, method
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.params import bind
 from torchlint.semantic.values.place import on_device
-from torchlint.semantic.values.value import CPU
+from torchlint.semantic.values.value import CPU, OF_NETWORKS
 
 _BRANCHES = (cst.If, cst.IfExp, cst.Try, cst.Match)
 _COPIES = frozenset(("cpu", "numpy", "tolist"))
@@ -305,17 +306,19 @@ def waited_before(module: Module, tensor: cst.BaseExpression) -> cst.Call | None
     yes="`{answer}` waits for the same work",
     no="nothing else is known to wait for the same work",
 )
-def waits_for_the_same(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
+def waits_for_the_same(
+    module: Module, node: cst.CSTNode, *, copies: bool = False
+) -> cst.CSTNode | None:
     """Return another read of a number of the same turn of a loop, or of the same run of a function,
-    with no run of a model, backward pass or step between the two: the one before `node`, or behind
-    it where `node` has a condition of its own. Of several that wait for the same work one is left,
-    for which there is none."""
+    with `copies` also a copy of a tensor, with no run of a model, backward pass or step between the
+    two: the one before `node`, or behind it where `node` has a condition of its own. Of several
+    that wait for the same work one is left, for which there is none."""
     turn = module.loop(node) or module.function(node)
     if turn is None:
         return None
     places = (
         place
-        for place in _readers(module, turn)
+        for place in _readers(module, turn, copies)
         if not module.is_within(node, place)
         and not module.is_within(place, node)
         and comes_to(module, place, node)
@@ -420,12 +423,18 @@ def _called_object(module: Module, call: cst.Call) -> list[tuple[Module, cst.Fun
 
 
 @question()
-def _readers(module: Module, turn: cst.CSTNode) -> list[cst.Call | cst.If]:
+def _readers(module: Module, turn: cst.CSTNode, copies: bool) -> list[cst.Call | cst.If]:
     return [
         place
         for place in module.within(turn, cst.Call, cst.If)
-        if isinstance(place, (cst.Call, cst.If)) and _reads(module, place)
+        if isinstance(place, (cst.Call, cst.If))
+        and (_reads(module, place) or (copies and _copies(module, place)))
     ]
+
+
+def _copies(module: Module, place: cst.CSTNode) -> bool:
+    copy = host_copy(module, place) if isinstance(place, cst.Call) else None
+    return copy is not None and on_device(module, copy.tensor) is True
 
 
 def scales(module: Module, call: cst.Call) -> bool:
@@ -622,6 +631,34 @@ def copies_up(module: Module, node: cst.BaseExpression) -> bool:
         return False
     upload = upload_of(module, node)
     return upload is not None and host_data(module, upload.data) is None
+
+
+@question(
+    yes="the same turn has just copied `{answer}` to the device, and waited for that",
+    no="nothing is known to be copied to the device just before it",
+)
+def waits_to_copy_up(module: Module, node: cst.CSTNode) -> cst.Call | None:
+    """Return the copy of a batch, or another tensor of the host, to the device, which waits for all work that is queued, in the
+    same turn before `node`, with no run of a model, backward pass or step between the two: a small
+    copy behind it waits for nothing more."""
+    turn = module.loop(node)
+    if turn is None:
+        return None
+    copies = (
+        call
+        for call in module.within(turn, cst.Call)
+        if module.before(call, node)
+        and (transfer := transfer_of(module, call)) is not None
+        and "non_blocking" not in transfer.given
+        and _comes_from_host(module, transfer.source)
+        and comes_to(module, call, node)
+    )
+    return nearest(module, node, copies, turn)
+
+
+def _comes_from_host(module: Module, tensor: cst.BaseExpression) -> bool:
+    value = inferred(module, tensor)
+    return value.tensor and value.device in (None, CPU) and value.origin not in OF_NETWORKS
 
 
 def _stays_put(module: Module, other: cst.BaseExpression, *, beside: bool) -> bool:

@@ -124,6 +124,16 @@ def only_apple(module: Module) -> bool:
     return _for_apple(module.text) or (say(_for_apple) is True and say(_names_another) is False)
 
 
+@question(
+    yes="the file computes on a TPU, through torch_xla",
+    no="the file asks torch_xla for no device, or CUDA too",
+    ground=True,
+)
+def on_tpu(module: Module) -> bool:
+    """Say whether the file asks torch_xla for its device and does nothing with CUDA."""
+    return "xla_device(" in module.text and _CUDA.search(module.text) is None
+
+
 def _for_apple(text: str) -> bool:
     return _FOR_APPLE.search(text) is not None
 

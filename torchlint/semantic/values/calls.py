@@ -15,6 +15,7 @@ from torchlint.semantic.values.value import (
     ACCEL,
     CPU,
     CUDA,
+    OF_NETWORKS,
     PLAIN,
     STR,
     UNKNOWN,
@@ -69,14 +70,14 @@ class Calls(Functions):
         if type(func) is cst.Attribute:
             if receiver is None:
                 receiver = self.eval(func.value)
-            return self._method(node, func, receiver, arguments)
+            return self._beside(node, self._method(node, func, receiver, arguments))
         local = self._local(node)
         if local is not None:
             return local
         called = self.eval(func)
         if dotted_text(func) == "self" and (own := self._own_network(func)) is not None:
             called = self.recorded[func] = own  # The module runs itself.
-        return self._called(node, called, arguments)
+        return self._beside(node, self._called(node, called, arguments))
 
     # -- functions, classes and modules ------------------------------------------------------------
 
@@ -104,6 +105,21 @@ class Calls(Functions):
         given = [self.recorded.get(arg.value, UNKNOWN) for arg in node.args]
         places = {each.device for each in given if each.tensor or each.kind == "?"}
         return places == {CPU}
+
+    def _beside(self, node: cst.Call, found: Value) -> Value:
+        """Return what a call gives; where that is not known, a thing of the host if it takes what a
+        network gave and was copied there, and nothing that may lie on the device."""
+        if found != UNKNOWN:
+            return found
+        given = [self.recorded.get(arg.value, UNKNOWN) for arg in node.args]
+        copied = any(each.device == CPU and each.origin in OF_NETWORKS for each in given)
+        away = any(
+            each.kind == "module"
+            or each.device in (CUDA, ACCEL)
+            or (each.device is None and each.origin in OF_NETWORKS)
+            for each in given
+        )
+        return Value("?", device=CPU) if copied and not away else found
 
     def _for_arguments(self, function: cst.CSTNode, node: cst.Call, found: Value) -> Value:
         """Return what a call gives for its own tensors, where the callee says too little for all

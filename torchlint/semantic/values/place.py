@@ -14,9 +14,7 @@ from torchlint.semantic.values.accelerator import on_accelerator
 from torchlint.semantic.values.facts import values
 from torchlint.semantic.values.host_proofs import proven_on_host
 from torchlint.semantic.values.inferred import inferred
-from torchlint.semantic.values.value import ACCEL, CUDA, Value
-
-_ORIGIN_ON_DEVICE = ("model", "loss", "forward")
+from torchlint.semantic.values.value import ACCEL, CUDA, OF_NETWORKS, Value
 
 
 @question(
@@ -99,7 +97,7 @@ def lives(module: Module, value: Value) -> bool | None:
         return None
     if value.device in (CUDA, ACCEL):
         return True
-    return True if value.device is None and value.origin in _ORIGIN_ON_DEVICE else None
+    return True if value.device is None and value.origin in OF_NETWORKS else None
 
 
 def _owner(module: Module, node: cst.CSTNode) -> cst.CSTNode:

@@ -15,6 +15,8 @@ ACCEL = "accel"
 CUDA."""
 CPU = "cpu"
 META = "meta"
+OF_NETWORKS = frozenset(("model", "loss", "forward"))
+"""Origins of what a network gave, which lies on the device where nothing says otherwise."""
 
 
 Keyed = tuple[tuple[str, "Value"], ...]
