@@ -22,13 +22,12 @@ from torchlint.profile.report import Rank, summarised
 from torchlint.profile.running import Aside as Other
 from torchlint.profile.running import usual_of
 from torchlint.trace.division import LOADING, Division
-from torchlint.trace.figures import Limits
 
 
 @pytest.fixture
 def rank(tmp_path: Path) -> Rank:
     path = written(tmp_path / "t.json", steps(2).events)
-    return summarised([path], Limits())[0].ranks[0]
+    return summarised([path])[0].ranks[0]
 
 
 def of_run(busy: int | None, loading: int = 0, **more: Any) -> Steps:

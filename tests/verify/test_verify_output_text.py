@@ -256,14 +256,6 @@ def test_the_method_counts_the_pairs_that_were_measured() -> None:
     assert "Speed is" not in text.render(reports.VIRTUAL)
 
 
-def test_leaving_one_out_names_what_is_left_out() -> None:
-    unit = reports.GATHER.fixes[0]
-    left_out = dataclasses.replace(reports.ALL, id=f"without:{unit}", kind="without")
-    report = reports.changed(variants=(reports.GATHER, reports.CAT, left_out, reports.ALL))
-    assert "1 of 2 fixes is faster" in sentences.headline(report)
-    assert row(report, "all without TL603@pkg/model.py:15")
-
-
 def test_other_notes_are_printed() -> None:
     assert "clock: performance counter" in text.render(
         reports.changed(extra={"clock": "performance counter"})

@@ -20,7 +20,7 @@ ALL = "all"
 class Variant:
     """One version: `unit` is what it changes, None for the original and its byte-identical copy.
 
-    kind: "original", "null", "single", "group", "without" or "all"; "version" of a unit that is a
+    kind: "original", "null", "single", "group" or "all"; "version" of a unit that is a
     whole version of the project.
     called: what an "all" is called that does not hold all.
     """
@@ -47,8 +47,7 @@ def planned(units: Sequence[FixUnit], ablation: str) -> list[Variant]:
 
     Args:
         units: the fixes.
-        ablation: "each" or "auto" (every fix alone), "none" (all together only), "leave-one-out"
-            (also all but one), "alone" (every fix alone, and no other).
+        ablation: "each" or "auto" (every fix alone), "none" (all together only), "alone" (every fix alone, and no other).
     """
     base = [Variant(ORIGINAL, "original"), Variant(NULL, "null")]
     if not units:
@@ -60,15 +59,7 @@ def planned(units: Sequence[FixUnit], ablation: str) -> list[Variant]:
     grouped = groups(units)
     if len(units) > MANY and len(grouped) > 1:
         return [*base, *grouped, together(units)]
-    found = [*base, *map(single, units)]
-    if ablation == "leave-one-out" and len(units) > 2:
-        for unit in units:
-            rest = [other for other in units if other is not unit]
-            name = f"without:{unit.id}"
-            found.append(
-                Variant(name, "without", joined(rest, name), tuple(other.id for other in rest))
-            )
-    return [*found, together(units)]
+    return [*base, *map(single, units), together(units)]
 
 
 def sound(

@@ -184,7 +184,7 @@ def _fitting(lines: Sequence[str], budget: int) -> list[str]:
 def _diffs(variants: Sequence[VariantResult], budget: int) -> Iterator[str]:
     """Yield one folded diff a fix; what does not fit is cut with a line that says so."""
     # The diff of all fixes together repeats theirs.
-    single = [each for each in variants if each.diff and each.kind not in ("all", "without")]
+    single = [each for each in variants if each.diff and each.kind != "all"]
     left = len(single)
     last = (
         "\n{} more diffs are left out: a comment on GitHub is limited. The html format has them.\n"

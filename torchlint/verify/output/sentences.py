@@ -121,7 +121,7 @@ def unavailable(report: Report) -> tuple[str, ...]:
 
 def name(variant: VariantResult) -> str:
     """Return how a sentence calls a variant: ``TL603 at pkg/model.py:15``, ``all together``."""
-    if variant.kind in ("all", "without", "version"):
+    if variant.kind in ("all", "version"):
         return phrases.label(variant)
     return (
         f"{phrases.code(variant)} at {visible(variant.where)}"
