@@ -47,7 +47,8 @@ def planned(units: Sequence[FixUnit], ablation: str) -> list[Variant]:
 
     Args:
         units: the fixes.
-        ablation: "each" or "auto" (every fix alone), "none" (all together only), "alone" (every fix alone, and no other).
+        ablation: "each" or "auto" (every fix alone), "none" (all together only), "alone" (every
+            fix alone, and no other).
     """
     base = [Variant(ORIGINAL, "original"), Variant(NULL, "null")]
     if not units:
