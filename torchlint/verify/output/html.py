@@ -46,10 +46,8 @@ def _page(report: Report) -> dict[str, Any]:
     tree, *_ = sentences.safety(report)
     fixes = [_fix(report, each) for each in report.variants]
     changed = "with the fix" if report.versions is None else report.versions[1]
-    facts = (
-        [f"Not measured: {', '.join(found.unmeasured)}."] if found.unmeasured and found.rows else []
-    )
-    facts += filter(None, [sentences.process_times(report)])
+    parts = sentences.parts(report, found.unmeasured if found.rows else ())
+    aside = ("Why", "Warnings", "How this was measured")
     return {
         "command": sentences.command(report),
         "headline": sentences.headline(report),
@@ -60,25 +58,7 @@ def _page(report: Report) -> dict[str, Any]:
         "warnings": sentences.warnings(report),
         "columns": found.columns,
         "rows": found.rows,
-        "facts": [
-            *facts,
-            *filter(None, [sentences.process_times(report)]),
-            *sentences.unavailable(report),
-        ],
-        "interactions": report.interactions,
-        "proof": [
-            (title, lines)
-            for title, lines in zip(("Proved", "Not proved"), sentences.proof(report), strict=True)
-            if lines
-        ],
-        "basis_of_proof": [
-            each
-            for each in (
-                sentences.basis_of_proof(report),
-                words.visible(report.proof.outcome) if report.proof is not None else "",
-            )
-            if each
-        ],
+        "parts": {title: lines for title, lines in parts.items() if title not in aside},
         "min_effect": f"{report.plan.min_effect * 100:.3g} %",
         "unit": phrases.unit(report),
         **_forest(report),
@@ -86,7 +66,6 @@ def _page(report: Report) -> dict[str, Any]:
         "open": len(fixes) <= _OPEN,
         "changed": changed,
         "method": _method(report, tree),
-        "skipped": report.skipped,
         "blocked": report.blocked_writes,
     }
 
