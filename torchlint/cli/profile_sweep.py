@@ -46,8 +46,7 @@ def swept(
     """
     from torchlint.profile.sweep import sweep
 
-    program = prepared(typed, found, given, status.show)
-    done = sweep(*program, status.show)
+    done = sweep(prepared(typed, found, given, status.show), status.show)
     status.show("")
     write_report(given["output_file"], _rendered(done, given, command))
     return 0

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
+from typing import Any
 
 from torchlint.api import Document
 from torchlint.base.records import frozen
 from torchlint.verify.fixes import FixUnit, applied, joined
+from torchlint.verify.model import Speed, VariantResult
 
 MANY = 8
 """More units than this are first measured by rule; only groups that moved are split."""
@@ -40,6 +42,13 @@ class Variant:
     def where(self) -> str:
         """The one place that it changes; empty for bundles of many."""
         return self.unit.where if self.unit is not None and self.kind == "single" else ""
+
+    def result(self, speed: Speed, **known: Any) -> VariantResult:
+        """Return its result: the speed, and what else is known, by the names of the fields."""
+        note = "" if self.unit is None else self.unit.note
+        return VariantResult(
+            self.name, self.kind, self.ids, self.title, self.where, speed, note=note, **known
+        )
 
 
 def planned(units: Sequence[FixUnit], ablation: str) -> list[Variant]:
