@@ -580,8 +580,6 @@ NAMESAKES = {
             "_FRESH",
         ),
     },
-    # What a trace shows of syntax, which has no name in the source.
-    "profile/protocols.py": {"INDEXING", "STORING", "ATTRIBUTES"},
 }
 """Tables of names that are spelled like an operation of torch, and stand for something else."""
 

@@ -32,7 +32,6 @@ from torchlint.profile.waits import waits
 from torchlint.profile.workers import Batch, Workers
 from torchlint.trace.columns import Trace
 from torchlint.trace.division import Division
-from torchlint.trace.figures import Limits
 
 FOLDER = Path(__file__).with_name("h100")
 
@@ -62,7 +61,7 @@ class Ran:
 
 def run_of(name: str) -> Ran:
     left = json.loads((FOLDER / f"{name}.run.json").read_text())
-    summary, trace = summarised([str(FOLDER / f"{name}.json.gz")], Limits(), keep=lambda at: True)
+    summary, trace = summarised([str(FOLDER / f"{name}.json.gz")], keep=lambda at: True)
     assert trace is not None
     replay, timed, crew = Replay(trace), left["unprofiled"], left["workers"]
     each = tuple(timed["each_ns"])

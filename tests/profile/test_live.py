@@ -34,6 +34,7 @@ from torchlint.profile.output import json_report
 from torchlint.profile.output.run import rows, with_trace
 from torchlint.profile.running import Wanted
 from torchlint.profile.workers import Batch, Workers
+from torchlint.program.command import Command
 from torchlint.program.inside import launch, profiling
 from torchlint.program.machine.sandbox import landlock_abi
 from torchlint.trace.division import LOADING
@@ -511,7 +512,9 @@ def test_a_thread_that_had_no_core_is_told(queued: int | None, told: str) -> Non
         "total_ns": 1000,
         "queued_ns": queued,
     }
-    notes = list(live._notes([record], Wanted("python", "cpu")))
+    command = Command((), (), None)
+    wanted = Wanted(Path(), Path(), command, doctor("python"), "python", "cpu")
+    notes = list(live._notes([record], wanted))
     assert len(notes) == bool(told)
     assert all(note.startswith(told) for note in notes)
 

@@ -26,7 +26,6 @@ from torchlint.profile.sites import Site, Source, Sources
 from torchlint.profile.statements import Statement
 from torchlint.profile.virtual_run import Counted
 from torchlint.profile.waits import Waits
-from torchlint.trace.figures import Limits
 
 SOURCES = Sources([Source("/home/me/pkg/train.py", "pkg/train.py", "x\n" * 20)])
 SUMMARY: dict[str, Any] = {
@@ -121,7 +120,7 @@ def test_how_a_device_is_chosen_matters_where_a_file_names_one(text: str, told: 
 
 def test_every_form_of_the_report_tells_both(tmp_path: Path) -> None:
     path = written(tmp_path / "t.json", program(0).events, torchlint_marks=MARKS)
-    counted, _ = summarised([path], Limits(30_000, 50_000, 100_000))
+    counted, _ = summarised([path])
     heavy = LineCost(Site("a.py", 3, "f", "marked"), 1, 9, 0, None, None, None, None, 700_000)
     growth = Growth("CPU", 4096_000, 5, (Kept(Site("a.py", 3, "f", "marked"), 4096_000),))
     content = Content(

@@ -22,13 +22,12 @@ from torchlint.profile.report import Rank, summarised
 from torchlint.profile.running import Aside as Other
 from torchlint.profile.running import usual_of
 from torchlint.trace.division import LOADING, Division
-from torchlint.trace.figures import Limits
 
 
 @pytest.fixture
 def rank(tmp_path: Path) -> Rank:
     path = written(tmp_path / "t.json", steps(2).events)
-    return summarised([path], Limits())[0].ranks[0]
+    return summarised([path])[0].ranks[0]
 
 
 def of_run(busy: int | None, loading: int = 0, **more: Any) -> Steps:
@@ -181,5 +180,5 @@ def test_every_form_of_a_report_has_places_of_such_steps_apart(
     assert "hot, only in steps that hold an evaluation: above 3 % of a step of 624 us" in text
     assert "520 us" in text  # of five, all of the one step
     assert "note: steps that hold an evaluation (1) are left out of lines and bounds" in text
-    assert "Only in steps that hold an evaluation, parts of a step of 624 us" in report("markdown")
-    assert "Places that ran only in steps that hold an evaluation" in report("html")
+    assert "### Hot, only in steps that hold an evaluation: above 3" in report("markdown")
+    assert "<h2>Hot, only in steps that hold an evaluation: above 3" in report("html")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,10 +10,10 @@ import pytest
 from tests.trace.program import Machine, written
 from torchlint.profile.bounds import Whole
 from torchlint.profile.lines import Lines
-from torchlint.profile.output import inclusive
+from torchlint.profile.output import tables
 from torchlint.profile.output.content import Content
-from torchlint.profile.output.hot import COSTS, hot_row
 from torchlint.profile.output.source import source
+from torchlint.profile.output.tables import COSTS, place_row
 from torchlint.profile.places import Places
 from torchlint.profile.replay import Replay
 from torchlint.profile.report import Summary, report
@@ -85,19 +86,20 @@ def test_their_rows_have_share_place_and_text(tmp_path: Path) -> None:
         statements=statements(lines, replay.span),
     )
     whole = Whole(replay.span, 4)
-    words = list(inclusive.section(content, color=False))
+    words = list(next(tables.costs(content)).text(color=False))
     assert words[1] == (
         "where a step's time goes, each statement with all it calls: of a step of 1.00 ms under "
         "the profiler"
     )
-    assert words[2:] == [
+    assert re.sub(r" +", " ", words[2]) == "time place statement"
+    assert words[3:] == [
         "600 us (60.0 %)  train.py:7, in augment, from train.py:3, in main  "
         "return torch.stack([flip(one) for one in batch])",
         "500 us (50.0 %)  train.py:10, in flip                              return one.flip(0)",
         "390 us (39.0 %)  train.py:4, in main                               loss = model(images)",
     ]
     flip = next(cost for cost in lines.each if cost.site.line == 10)
-    row = dict(zip(COSTS, hot_row(flip, whole, (), {"train.py": TEXT}), strict=True))
+    row = dict(zip(COSTS, place_row(flip, whole, (), {"train.py": TEXT}), strict=True))
     assert (row["times"], row["statement"]) == ("5 x", "return one.flip(0)")
 
 

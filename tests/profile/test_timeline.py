@@ -14,12 +14,11 @@ from torchlint.profile.report import report, summarised
 from torchlint.profile.sites import Sources
 from torchlint.profile.timeline import DATA, LAUNCHES, MOST, OPERATORS, WAITS, Timeline, timeline
 from torchlint.profile.waits import waits
-from torchlint.trace.figures import Limits
 
 
 def drawn(folder: Path, machine: Machine) -> Timeline:
     path = written(folder / "t.json", machine.events)
-    counted, trace = summarised([path], Limits(), keep=lambda number: True)
+    counted, trace = summarised([path], keep=lambda number: True)
     assert trace is not None
     rank = report(counted, (), "").ranks[0]
     return timeline(trace, rank, waits(Replay(trace), Places(trace, Sources(())), 0).rows)

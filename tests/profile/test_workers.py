@@ -24,6 +24,7 @@ from tests.profile.test_live import SCHEMA, Profiled, laboratory
 from tests.verify.prepared import Prepared
 from torchlint.profile import workers
 from torchlint.profile.output import loading
+from torchlint.profile.output.tables import loading_title
 from torchlint.profile.workers import Batch, WorkerLine, Workers
 from torchlint.program.inside import worker_batches
 from torchlint.program.inside.statement_marks import Marks
@@ -285,6 +286,6 @@ def test_a_batch_that_takes_longer_is_shown_among_the_rows() -> None:
             "2, busy for 50.0 % of the time; a batch takes one 100 ns, at most 120 ns",
         )
     ]
-    assert loading.title(of) == "in the workers: lines above 3 % of a batch, 100 ns in 3 batches"
+    assert loading_title(of) == "in the workers: lines above 3 % of a batch, 100 ns in 3 batches"
     dear = replace(of, single=(Batch(1, 2, 0, 40, None), Batch(1, 2, 1, 60, None)))
-    assert loading.title(dear).endswith("in 3 batches, which timing them makes 2.0 x as long")
+    assert loading_title(dear).endswith("in 3 batches, which timing them makes 2.0 x as long")

@@ -20,17 +20,17 @@ from torchlint.base.errors import UsageError
 from torchlint.source.document import read
 from torchlint.verify.errors import OriginalFailedError
 from torchlint.verify.fixes import FixUnit, Replacement, Rows
-from torchlint.verify.model import Equality, Expected, Level, Status, Verdict
+from torchlint.verify.model import Equality, Expected, Level, Status, VariantResult, Verdict
 from torchlint.verify.options import Options
 from torchlint.verify.paired import function_mode
 from torchlint.verify.paired.function_mode import (
     Fixed,
     FunctionCalls,
-    Outcome,
     Target,
     parse_target,
 )
 from torchlint.verify.paired.sessions import Session
+from torchlint.verify.variants import Variant
 
 HEAD = "import torch\nfrom pkg.part import TWO\n"
 
@@ -53,7 +53,7 @@ class Measured:
     """What was found of the versions, by name, and what was timed and noted."""
 
     calls: FunctionCalls
-    outcomes: dict[str, Outcome]
+    outcomes: dict[str, VariantResult]
 
     def blocks(self, name: str) -> int:
         """The number of pairs."""
@@ -64,6 +64,11 @@ def counting(live: Session) -> Session:
     """Return a session that takes no times, as most tests are about results."""
     options = replace(live.options, device="virtual-cuda")
     return replace(live, site=replace(live.site, options=options))
+
+
+def fixed_version(name: str, folder: Path, expected: Expected, safe: bool) -> Fixed:
+    unit = FixUnit(name, (), "", "", expected, "", (), (), safe)
+    return Fixed(Variant(name, "single", unit), unit, folder)
 
 
 class Measure:
@@ -88,7 +93,9 @@ class Measure:
     ) -> Measured:
         before = project(self.tmp_path / "original", original)
         versions = [
-            Fixed(f"v{number}", project(self.tmp_path / f"v{number}", source), expected, safe)
+            fixed_version(
+                f"v{number}", project(self.tmp_path / f"v{number}", source), expected, safe
+            )
             for number, source in enumerate(fixed)
         ]
         target = Target("pkg.mod", name, "", "pkg/mod.py")
@@ -98,7 +105,7 @@ class Measure:
 
     def one(
         self, name: str, inputs: str | None, original: str, fixed: str, **more: object
-    ) -> Outcome:
+    ) -> VariantResult:
         return self(name, inputs, original, fixed, **more).outcomes["v0"]  # type: ignore[arg-type]
 
 

@@ -57,11 +57,11 @@ def test_columns_are_labelled() -> None:
     head = "|".join(rows(markdown.render(reports.SCRIPT))[0])
     assert "speed on CPU (95 % interval)" in head
     assert head.count("(predicted)") == 3
-    assert markdown.render(reports.CUDA).count("(observed)") == 3
+    assert markdown.render(reports.CUDA).count("(observed)") == 4
 
 
 def test_an_unavailable_ledger_is_said() -> None:
-    assert "- ledger unavailable: torch.cuda.Stream is not simulated" in markdown.render(
+    assert "- Ledger unavailable: torch.cuda.Stream is not simulated" in markdown.render(
         reports.UNCOUNTED
     )
 

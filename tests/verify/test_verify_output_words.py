@@ -279,7 +279,7 @@ def idle_report(count: int) -> Report:
 
 
 def test_what_did_not_run_shares_one_reason() -> None:
-    (line,) = [line for line in sentences.why(idle_report(3)) if line.startswith("not exercised")]
+    (line,) = [line for line in sentences.why(idle_report(3)) if "idle.py:0" in line]
     assert line.endswith(
         "idle.py:0, TL603 at idle.py:1, TL603 at idle.py:2: no line ran in the first 20 steps"
     )

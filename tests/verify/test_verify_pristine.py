@@ -10,7 +10,7 @@ import pytest
 from tests.verify.verify_lab import fingerprint
 from torchlint.base.errors import UsageError
 from torchlint.program.machine.workspace import Workspace, replace_file
-from torchlint.verify.machine.pristine import Pristine
+from torchlint.verify.script.pristine import Pristine
 
 
 def contents(root: Path) -> dict[str, str]:

@@ -327,13 +327,6 @@ def test_one_fix_is_not_compared_twice() -> None:
     [
         ("none", []),
         ("each", ["fix:TL102@a.py:1", "fix:TL102@a.py:2", "fix:TL102@a.py:3"]),
-        (
-            "leave-one-out",
-            [
-                *("fix:TL102@a.py:1", "fix:TL102@a.py:2", "fix:TL102@a.py:3"),
-                *("without:TL102@a.py:1", "without:TL102@a.py:2", "without:TL102@a.py:3"),
-            ],
-        ),
     ],
 )
 def test_ablation(ablation: str, middle: list[str]) -> None:
@@ -341,24 +334,6 @@ def test_ablation(ablation: str, middle: list[str]) -> None:
     assert names(found) == [ORIGINAL, NULL, *middle, ALL]
     assert found[-1].ids == ("TL102@a.py:1", "TL102@a.py:2", "TL102@a.py:3")
     assert found[-1].kind == "all"
-
-
-def test_without_holds_the_others() -> None:
-    found = {
-        variant.name: variant for variant in planned([unit(1), unit(2), unit(3)], "leave-one-out")
-    }
-    without = found["without:TL102@a.py:2"]
-    assert without.ids == ("TL102@a.py:1", "TL102@a.py:3")
-    assert without.unit is not None
-    assert applied([without.unit], {"a.py": document(TEXT)})["a.py"] == b"a = 9\nb = 2\nc = 9\n"
-
-
-def test_leaving_one_of_two_out_would_repeat_the_other() -> None:
-    assert names(planned([unit(1), unit(2)], "leave-one-out"))[2:] == [
-        "fix:TL102@a.py:1",
-        "fix:TL102@a.py:2",
-        ALL,
-    ]
 
 
 def many(code: Callable[[int], str]) -> list[FixUnit]:

@@ -53,9 +53,7 @@ if TYPE_CHECKING:
     from torchlint.profile.timeline import Timeline
     from torchlint.trace.columns import Trace
 
-_TIME = regex(r"(\d+(?:\.\d+)?)\s*(ns|us|µs|ms|s)")
 _PERCENT = regex(r"(\d+(?:\.\d+)?)\s*%")
-_UNITS = {"ns": 1, "us": 1_000, "µs": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 
 
 class _Share(click.ParamType):  # type: ignore[type-arg]
@@ -72,20 +70,6 @@ class _Share(click.ParamType):  # type: ignore[type-arg]
         if found is None or float(found[1]) > 100:
             self.fail(f"{value!r} is no share; write 5%", param, ctx)
         return float(found[1]) / 100
-
-
-class _Time(click.ParamType):  # type: ignore[type-arg]
-    """A time with its unit, ``30us``; nanoseconds to the program."""
-
-    name = "time"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        if isinstance(value, int):
-            return value
-        found = _TIME.fullmatch(value.strip())
-        if found is None:
-            self.fail(f"{value!r} is no time; write 30us, 0.5ms, 200ns", param, ctx)
-        return round(float(found[1]) * _UNITS[found[2]])
 
 
 def _moved(
@@ -150,30 +134,6 @@ def _moved(
     show_default=True,
     metavar="N",
     help="List so many kernels, waits and findings.",
-)
-@click.option(
-    "--idle-threshold",
-    type=_Time(),
-    default="30us",
-    show_default=True,
-    metavar="TIME",
-    help="Gaps below it lie between kernels, where the host was not late.",
-)
-@click.option(
-    "--runtime-cutoff",
-    type=_Time(),
-    default="50us",
-    show_default=True,
-    metavar="TIME",
-    help="Count launches whose call takes longer.",
-)
-@click.option(
-    "--delay-cutoff",
-    type=_Time(),
-    default="100us",
-    show_default=True,
-    metavar="TIME",
-    help="Count launches whose work begins later after the call.",
 )
 @click.option(
     "--all-steps",
@@ -586,15 +546,11 @@ def _counted(
     that is shown."""
     from torchlint.profile.report import summarised
     from torchlint.profile.summary import merged
-    from torchlint.trace.figures import Limits
 
     if given["merge"]:
         return merged(_files(given, named)), None
     wanted = given["rank"]
-    limits = Limits(given["idle_threshold"], given["runtime_cutoff"], given["delay_cutoff"])
-    return summarised(
-        named, limits, tell, lambda number: wanted in (None, number), given["all_steps"]
-    )
+    return summarised(named, tell, lambda number: wanted in (None, number), given["all_steps"])
 
 
 def _step(given: Given, content: Content, trace: Trace, measured: _Measured) -> Timeline | None:

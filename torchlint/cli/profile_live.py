@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from torchlint.cli.scope import Scope
     from torchlint.profile.live import Recorded
     from torchlint.profile.running import Wanted
-    from torchlint.program.command import Command
-    from torchlint.program.machine.doctor import Doctor
 
 F = TypeVar("F", bound=Callable[..., Any])
 _OPTIONS: tuple[Callable[[Any], Any], ...] = (
@@ -68,10 +66,8 @@ def live_options(function: F) -> F:
     return function
 
 
-def prepared(
-    typed: list[str], found: Scope, given: Given, show: Callable[[str], None]
-) -> tuple[Path, Path, Command, Wanted, Doctor]:
-    """Return the project, where in it the program is run, the program, how, and its interpreter.
+def prepared(typed: list[str], found: Scope, given: Given, show: Callable[[str], None]) -> Wanted:
+    """Return the program, and how it is run.
 
     Raises:
         UsageError: it cannot be run as it was typed.
@@ -89,7 +85,11 @@ def prepared(
     show("asking the interpreter")
     doctor = ready(python, given["device"])
     asked = given["device"]
-    wanted = Wanted(
+    return Wanted(
+        root=root,
+        cwd=cwd,
+        command=command,
+        doctor=doctor,
         python=python,
         device=("cuda" if doctor.gpus else "cpu") if asked == "auto" else asked,
         steps=given["steps"],
@@ -102,7 +102,6 @@ def prepared(
         allow_write=writable(given["allow_write"]),
         env=variables(given["env"]),
     )
-    return root, cwd, command, wanted, doctor
 
 
 @contextmanager
@@ -118,7 +117,7 @@ def run(
     """
     from torchlint.profile.live import kept, recorded
 
-    with recorded(*prepared(typed, found, given, show), show) as left:
+    with recorded(prepared(typed, found, given, show), show) as left:
         if given["keep_trace"] is not None:
             kept(left.traces, given["keep_trace"])
         yield left

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from torchlint import __version__
+from torchlint.base.errors import UsageError
 from torchlint.cli.options import Given, wants_color
 from torchlint.cli.output import check_output_file, write_report
 from torchlint.cli.profile_live import prepared, refuse_traces
 from torchlint.cli.progress import Status
 from torchlint.cli.terminal import is_terminal
-from torchlint.report.kit import html
 
 if TYPE_CHECKING:
     from torchlint.cli.scope import Scope
@@ -30,7 +30,7 @@ def refuse_others(given: Given) -> None:
     if given["output_file"] is not None:
         check_output_file(given["output_file"], set())
     if given["output_format"] == "html":
-        html.demand()
+        raise UsageError("--sweep-workers makes no page: --output-format text, markdown or json")
 
 
 def swept(
@@ -46,8 +46,7 @@ def swept(
     """
     from torchlint.profile.sweep import sweep
 
-    program = prepared(typed, found, given, status.show)
-    done = sweep(*program, status.show)
+    done = sweep(prepared(typed, found, given, status.show), status.show)
     status.show("")
     write_report(given["output_file"], _rendered(done, given, command))
     return 0
@@ -61,7 +60,5 @@ def _rendered(done: Sweep, given: Given, command: Sequence[str]) -> str:
             return sweeping.document(done, command, __version__)
         case "markdown":
             return sweeping.markdown(done)
-        case "html":
-            return sweeping.page(done, command, __version__)
     terminal = given["output_file"] is None and is_terminal(sys.stdout)
     return sweeping.text(done, wants_color(given["color"], terminal))

@@ -80,6 +80,10 @@ def no_waits(typed: Sequence[str], found: Scope, chosen: Options, given: Given) 
     doctor = ready(chosen.python, chosen.device)
     observed = bool(doctor.gpus) and chosen.device in ("auto", "cuda")
     wanted = Wanted(
+        root=root,
+        cwd=cwd,
+        command=command,
+        doctor=doctor,
         python=chosen.python,
         device="cuda" if observed else "cpu",
         steps=chosen.check_steps,
@@ -89,7 +93,7 @@ def no_waits(typed: Sequence[str], found: Scope, chosen: Options, given: Given) 
         env=chosen.env,
     )
     with Status(not given["quiet"]) as status:
-        run = counted(root, cwd, command, wanted, doctor, status.show)
+        run = counted(wanted, status.show)
     if run.failed:
         complain("\n".join(f"  | {visible(line)}" for line in run.log.splitlines()))
         raise ProgramFailedError(run.failed)

@@ -82,7 +82,7 @@ _MEASURING: tuple[Callable[[Any], Any], ...] = (
                                                    "about).")),
     click.option("--timeout", type=Seconds(), default="600s", help=("Time for one process "
                                                                     "(default: 600s).")),
-    click.option("--ablation", type=click.Choice(["auto", "each", "none", "leave-one-out"]),
+    click.option("--ablation", type=click.Choice(["auto", "each", "none"]),
                  default="auto",
                  help=("Which combinations of fixes to time (default: all, and each alone if "
                        "these move).")),

@@ -17,6 +17,7 @@ from torchlint.profile.protocols import (
     READS,
     STORING,
     UNARY,
+    spelled,
 )
 
 Names = frozenset[str]
@@ -35,9 +36,9 @@ _ALIKE: dict[type[ast.AST], type[ast.AST]] = {
     ast.List: ast.Tuple,
     **dict.fromkeys((ast.SetComp, ast.DictComp, ast.GeneratorExp), ast.ListComp),
 }
-_IMPORT = frozenset({"_find_and_load", "_handle_fromlist", "__import__", "import_"})
-_LOAD = frozenset({"__getattr__", "__getattribute__", "__get__"})
-_STORE = frozenset({"__setattr__", "__set__"})
+_IMPORT = spelled("_find_and_load _handle_fromlist __import__ import_")
+_LOAD = spelled("__getattr__ __getattribute__ __get__")
+_STORE = spelled("__setattr__ __set__")
 
 
 @frozen
@@ -148,14 +149,10 @@ class _Order(ast.NodeVisitor):
         names: Names = _NO_NAMES,
         operators: Names = _NO_NAMES,
         classes: Names = _NO_NAMES,
-        *,
-        open_: bool = False,
-        method: bool = False,
-        own: bool = False,
+        **flags: bool,
     ) -> None:
-        self.sites.append(
-            CallSite(line, kind, names, operators, classes, open_, method, own, self._arms)
-        )
+        site = CallSite(line, kind, names, operators, classes, arms=self._arms, **flags)
+        self.sites.append(site)
 
     @contextmanager
     def _loop(self) -> Iterator[None]:
@@ -173,8 +170,9 @@ class _Order(ast.NodeVisitor):
         self._arms = outer
 
     def _test(self, node: ast.expr) -> None:
-        """Add that a value is asked whether it is true."""
-        self._add(node.lineno, "test", frozenset({"__bool__", "__len__"}), READS)
+        """Visit a value that is asked whether it is true."""
+        self.visit(node)
+        self._add(node.lineno, "test", spelled("__bool__ __len__"), READS)
 
     # Statements
 
@@ -194,7 +192,7 @@ class _Order(ast.NodeVisitor):
     def _decorated(self, decorators: list[ast.expr]) -> None:
         for node in reversed(decorators):
             name = last_name(node.func if isinstance(node, ast.Call) else node)
-            self._add(node.lineno, "call", frozenset({name, "__call__", "__init__"}), open_=True)
+            self._add(node.lineno, "call", frozenset({name, "__call__", "__init__"}), open=True)
 
     def visit_Lambda(self, node: ast.Lambda) -> None:
         self.each((*node.args.defaults, *node.args.kw_defaults))
@@ -228,12 +226,10 @@ class _Order(ast.NodeVisitor):
             self._attribute(target, ast.Store())
 
     def visit_If(self, node: ast.If) -> None:
-        self.visit(node.test)
         self._test(node.test)
         self._branches(node.body, node.orelse)
 
     def visit_IfExp(self, node: ast.IfExp) -> None:
-        self.visit(node.test)
         self._test(node.test)
         self._branches((node.body,), (node.orelse,))
 
@@ -241,24 +237,20 @@ class _Order(ast.NodeVisitor):
         self.visit(node.subject)
         for case in node.cases:
             if case.guard is not None:
-                self.visit(case.guard)
                 self._test(case.guard)
         self._branches(*(case.body for case in node.cases))
 
     def visit_Assert(self, node: ast.Assert) -> None:
-        self.visit(node.test)
         self._test(node.test)
         self.each((node.msg,))
 
     def visit_While(self, node: ast.While) -> None:
         with self._loop():
-            self.visit(node.test)
             self._test(node.test)
             self.each(node.body)
         self.each(node.orelse)
 
     def visit_For(self, node: ast.For | ast.AsyncFor) -> None:
-        self.visit(node.iter)
         self._iterated(node.iter)
         with self._loop():
             self._next(node.iter, node.iter.lineno)
@@ -269,11 +261,11 @@ class _Order(ast.NodeVisitor):
     def visit_With(self, node: ast.With | ast.AsyncWith) -> None:
         for item in node.items:
             self.visit(item.context_expr)
-            self._add(item.context_expr.lineno, "enter", frozenset({"__enter__", "__aenter__"}))
+            self._add(item.context_expr.lineno, "enter", spelled("__enter__ __aenter__"))
             self.each((item.optional_vars,))
         self.each(node.body)
         for item in reversed(node.items):
-            names = frozenset({"__exit__", "__aexit__"})
+            names = spelled("__exit__ __aexit__")
             self._add(item.context_expr.lineno, "exit", names)
 
     # Expressions
@@ -301,7 +293,7 @@ class _Order(ast.NodeVisitor):
             frozenset(names),
             operators,
             self._classes(func),
-            open_=converts is None and self._open(func),
+            open=converts is None and self._open(func),
             method=not self._variable(func),
         )
 
@@ -345,7 +337,7 @@ class _Order(ast.NodeVisitor):
         elif isinstance(context, ast.Store):
             self._add(line, "store", _STORE | {node.attr}, ATTRIBUTES.get(node.attr, _NO_NAMES))
         else:
-            self._add(line, "store", frozenset({"__delattr__", "__delete__"}))
+            self._add(line, "store", spelled("__delattr__ __delete__"))
 
     def visit_Subscript(self, node: ast.Subscript) -> None:
         self.each((node.value, node.slice))
@@ -353,12 +345,12 @@ class _Order(ast.NodeVisitor):
 
     def _subscript(self, node: ast.Subscript, context: ast.expr_context) -> None:
         if isinstance(context, ast.Load):
-            names = frozenset({"__getitem__", "__class_getitem__", "__missing__", "inner"})
+            names = spelled("__getitem__ __class_getitem__ __missing__ inner")
             self._add(node.lineno, "subscript", names, INDEXING)
         elif isinstance(context, ast.Store):
-            self._add(node.lineno, "subscript", frozenset({"__setitem__"}), INDEXING | STORING)
+            self._add(node.lineno, "subscript", spelled("__setitem__"), INDEXING | STORING)
         else:
-            self._add(node.lineno, "subscript", frozenset({"__delitem__"}))
+            self._add(node.lineno, "subscript", spelled("__delitem__"))
 
     def visit_BinOp(self, node: ast.BinOp) -> None:
         self.each((node.left, node.right))
@@ -370,16 +362,15 @@ class _Order(ast.NodeVisitor):
         self._add(line, "operator", names, operators)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> None:
-        self.visit(node.operand)
         if isinstance(node.op, ast.Not):
             self._test(node.operand)
         else:
+            self.visit(node.operand)
             name, operators = UNARY[type(node.op).__name__]
             self._add(node.lineno, "operator", frozenset({f"__{name}__"}), operators)
 
     def visit_BoolOp(self, node: ast.BoolOp) -> None:
         for value in node.values:
-            self.visit(value)
             self._test(value)
 
     def visit_Compare(self, node: ast.Compare) -> None:
@@ -392,29 +383,28 @@ class _Order(ast.NodeVisitor):
 
     def visit_FormattedValue(self, node: ast.FormattedValue) -> None:
         self.each((node.value, node.format_spec))
-        names = frozenset({"__format__", "__str__", "__repr__"})
+        names = spelled("__format__ __str__ __repr__")
         self._add(node.value.lineno, "format", names, READS)
 
     def visit_Tuple(self, node: ast.Tuple | ast.List) -> None:
         if isinstance(node.ctx, ast.Store):
-            self._add(node.lineno, "unpack", ITERATION, frozenset({"unbind"}))
+            self._add(node.lineno, "unpack", ITERATION, spelled("unbind"))
         self.each(node.elts)
 
     def visit_Starred(self, node: ast.Starred) -> None:
         self.visit(node.value)
         if isinstance(node.ctx, ast.Load):
-            self._add(node.lineno, "unpack", ITERATION | _called(node.value), frozenset({"unbind"}))
+            self._add(node.lineno, "unpack", ITERATION | _called(node.value), spelled("unbind"))
 
     def visit_Dict(self, node: ast.Dict) -> None:
         for key, value in zip(node.keys, node.values, strict=True):
             self.each((key, value))
-            self._add(value.lineno, "hash", frozenset({"__hash__", "__eq__", "keys"}))
+            self._add(value.lineno, "hash", spelled("__hash__ __eq__ keys"))
 
     def visit_ListComp(
         self, node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
     ) -> None:
         first = node.generators[0].iter
-        self.visit(first)
         self._iterated(first)
         name = COMPREHENSIONS[type(node)]
         self._add(node.lineno, "inner", frozenset({name}))
@@ -440,23 +430,22 @@ class _Order(ast.NodeVisitor):
                 self.visit(node.elt)
             return
         if first:
-            self.visit(left[0].iter)
             self._iterated(left[0].iter)
         with self._loop():
             self._next(left[0].iter, left[0].iter.lineno)
             self.visit(left[0].target)
             for test in left[0].ifs:
-                self.visit(test)
                 self._test(test)
             self._generators(node, left[1:], first=True)
 
     def _iterated(self, over: ast.expr) -> None:
-        self._add(over.lineno, "iter", frozenset({"__iter__", "__aiter__", "__len__"}))
+        self.visit(over)
+        self._add(over.lineno, "iter", spelled("__iter__ __aiter__ __len__"))
 
     def _next(self, over: ast.expr, line: int) -> None:
         names = ITERATION | _called(over)
         inner = isinstance(over, ast.GeneratorExp)
-        self._add(line, "next", names | {"<genexpr>"} if inner else names, open_=True)
+        self._add(line, "next", names | {"<genexpr>"} if inner else names, open=True)
 
 
 def _of_self(node: ast.Attribute) -> bool:

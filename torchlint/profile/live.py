@@ -26,8 +26,6 @@ from torchlint.profile.report import Summary
 from torchlint.profile.running import NO_STEP, Aside, Pace, Run, Wanted, stepped, usual_of
 from torchlint.profile.virtual_run import Counted, counted
 from torchlint.profile.workers import Workers, read
-from torchlint.program.command import Command
-from torchlint.program.machine.doctor import Doctor
 from torchlint.program.machine.manifest import manifest, warnings
 from torchlint.program.machine.workspace import Workspace
 from torchlint.trace.columns import Trace
@@ -82,32 +80,22 @@ class Recorded:
 
 
 @contextmanager
-def recorded(
-    root: Path,
-    cwd: Path,
-    command: Command,
-    wanted: Wanted,
-    doctor: Doctor,
-    show: Callable[[str], None],
-) -> Iterator[Recorded]:
+def recorded(wanted: Wanted, show: Callable[[str], None]) -> Iterator[Recorded]:
     """Run a program, and give what it left for as long as the context lasts.
 
     Args:
-        root: the project, which is copied.
-        cwd: where the program is run, in the project.
-        command: the program.
-        wanted: how.
-        doctor: the interpreter and the machine.
+        wanted: what program, and how.
         show: takes a line of progress.
 
     Raises:
         ProgramFailedError: the program fails, or takes too long.
         UsageError: it ends before enough steps, or the project cannot be copied.
     """
+    root = wanted.root
     before = manifest(root)
     with Workspace() as workspace:
         show(f"copying {root.name or 'the project'}")
-        run = Run(root, cwd, command, wanted, doctor, workspace)
+        run = Run(wanted, workspace)
         # The records that have a trace, by rank.
         settings = {
             "warmup": wanted.warmup,
@@ -120,13 +108,13 @@ def recorded(
         if not found:
             run.check(records)
             raise UsageError(_too_short(stepped(records), wanted))
-        ledger = counted(root, cwd, command, wanted, doctor, show) if wanted.predict else None
+        ledger = counted(wanted, show) if wanted.predict else None
         changed = warnings(root, before)
-        busy = (doctor.host.busy,) if doctor.host.busy else ()
+        busy = filter(None, (wanted.doctor.host.busy,))
         pace, aside = usual_of(found[0])
         yield Recorded(
             traces=tuple(Path(record["trace"]) for record in found),
-            typed=command.typed,
+            typed=wanted.command.typed,
             pace=pace,
             aside=aside,
             event=found[0]["event_ns"],

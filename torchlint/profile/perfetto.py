@@ -18,7 +18,7 @@ from torchlint.base.errors import TraceError
 from torchlint.base.finding import Finding
 from torchlint.base.records import frozen
 from torchlint.profile.lines import Lines, about
-from torchlint.profile.output.waiting import place
+from torchlint.profile.output.source import place
 from torchlint.trace.columns import Columns
 from torchlint.trace.intervals import union
 from torchlint.trace.stream import unpacked

@@ -81,11 +81,12 @@ class Predicted:
         if self.unavailable or finding.cell is not None:
             return None
         first, last = extent(finding)
-        return _sum(
-            one.of
+        each = [
+            (one.of.waits, one.of.to_device, one.of.to_host)
             for one in self.each
             if one.file == finding.filename and first <= one.line <= last
-        )
+        ]
+        return Traffic(*map(sum, zip(*each, strict=True)))
 
 
 def predicted(found: Counted, sources: Sources) -> Predicted:
@@ -159,12 +160,3 @@ def _by_line(lines: Iterable[CountLine], steps: int) -> tuple[LineTraffic, ...]:
             key=lambda one: (-one.of.waits, -one.of.to_device - one.of.to_host, one.file, one.line),
         )
     )
-
-
-def _sum(each: Iterable[Traffic]) -> Traffic:
-    waits = to_device = to_host = 0.0
-    for one in each:
-        waits += one.waits
-        to_device += one.to_device
-        to_host += one.to_host
-    return Traffic(waits, to_device, to_host)

@@ -10,7 +10,7 @@ from typing import Any
 from torchlint.base.errors import TraceError
 from torchlint.base.records import frozen
 from torchlint.trace.columns import Trace
-from torchlint.trace.figures import Figures, Limits, counted, figures
+from torchlint.trace.figures import Figures, counted, figures
 from torchlint.trace.marks import queued, recorded
 from torchlint.trace.modules import apart
 from torchlint.trace.ranks import Collectives, Waiting, collectives, waiting
@@ -93,7 +93,6 @@ def files_of(named: Iterable[str], endings: tuple[str, ...] = (".json", ".json.g
 
 def summarised(
     named: Sequence[str],
-    limits: Limits,
     tell: Callable[[str], None] = lambda words: None,
     keep: Callable[[int], bool] = lambda number: False,
     all_steps: bool = False,
@@ -102,7 +101,6 @@ def summarised(
 
     Args:
         named: files and folders, as the user named them.
-        limits: what counts as a gap between kernels, a slow call and a long delay.
         tell: is told which file is read.
         keep: says whether the trace of a rank is kept; of those the one of the lowest rank is.
         all_steps: whether the last step counts too.
@@ -127,7 +125,7 @@ def summarised(
             notes.append(f"left out: {error}")
             continue
         events = len((trace if recorded(whole) else whole).columns.ts)
-        rank = _rank(trace, limits, at, events)
+        rank = _rank(trace, at, events)
         notes += _notes(trace, rank)
         ranks.append(rank)
         if keep(rank.number) and (kept is None or rank.number < kept[0]):
@@ -159,7 +157,7 @@ def report(summary: Summary, command: tuple[str, ...], version: str) -> Report:
     return Report(command, version, tuple(found), together, tuple(notes))
 
 
-def _rank(trace: Trace, limits: Limits, at: int, events: int) -> Rank:
+def _rank(trace: Trace, at: int, events: int) -> Rank:
     number, part = trace.rank(), counted(trace)
     info = trace.meta.get("distributedInfo")
     world = info.get("world_size") if isinstance(info, dict) else None
@@ -169,7 +167,7 @@ def _rank(trace: Trace, limits: Limits, at: int, events: int) -> Rank:
         trace.path,
         world if isinstance(world, int) else None,
         _device(trace.meta.get("deviceProperties")),
-        figures(trace, limits, part, events),
+        figures(trace, part, events),
         collectives(trace, part.work, part.kind),
         queued(trace),
     )

@@ -42,9 +42,13 @@ NO_STEP = (
 
 @frozen
 class Wanted:
-    """How a program is profiled; the command line's options, checked.
+    """A program, and how it is profiled; the command line's options, checked.
 
     Args:
+        root: the project, which is copied.
+        cwd: where the program is run, in the project.
+        command: the program.
+        doctor: the interpreter and the machine.
         python: the interpreter that has torch.
         device: "cuda" or "cpu": what the program will find.
         steps: how many are profiled.
@@ -58,6 +62,10 @@ class Wanted:
         env: variables passed to the program as they are, credentials too.
     """
 
+    root: Path
+    cwd: Path
+    command: Command
+    doctor: Doctor
     python: str
     device: str
     steps: int = 5
@@ -107,36 +115,22 @@ class Run:
     """One run of a program, in a copy of its project.
 
     Args:
-        root: the project.
-        cwd: where the program is run, in the project.
-        command: the program.
-        wanted: how.
-        doctor: the interpreter and the machine.
+        wanted: what program, and how.
         workspace: where the copy is made, and the program may write.
         recorder: what is loaded into the program; `PROFILING` puts marks in its statements.
     """
 
-    def __init__(
-        self,
-        root: Path,
-        cwd: Path,
-        command: Command,
-        wanted: Wanted,
-        doctor: Doctor,
-        workspace: Workspace,
-        recorder: str = PROFILING,
-    ) -> None:
-        self.root = root
-        self.command = command
+    def __init__(self, wanted: Wanted, workspace: Workspace, recorder: str = PROFILING) -> None:
+        self.root = root = wanted.root
+        self.command = wanted.command
         self.wanted = wanted
         self.recorder = recorder
         self.folder = workspace.path
         self.out = workspace.path / "out"
         self.out.mkdir()
-        self.sandboxed = wanted.isolation == "auto" and doctor.host.landlock > 0
+        self.sandboxed = wanted.isolation == "auto" and wanted.doctor.host.landlock > 0
         beside = root if self.sandboxed else None
         self.copy = workspace.copy(root, f"v/{root.name or 'project'}", beside=beside)
-        self.cwd = cwd
         self.inject = workspace.inject()
         self.tail = ""
         """The last lines of the program's output."""
@@ -159,7 +153,7 @@ class Run:
             words = ["-m", _LAUNCH, *words]
         with start(
             [self.wanted.python, *words],
-            cwd=self.copy / self.cwd.relative_to(self.root),
+            cwd=self.copy / self.wanted.cwd.relative_to(self.root),
             env=self._environment(settings),
             log=self.folder / "output.txt",
             writable=[self.folder, *self.wanted.allow_write] if self.sandboxed else None,
@@ -170,7 +164,7 @@ class Run:
             child.stop(2.0)
         tail = child.tail(20)
         self._missed = words_of_missed(
-            tail, self.root, self.copy, self.cwd, "profile", self.command.typed
+            tail, self.root, self.copy, self.wanted.cwd, "profile", self.command.typed
         )
         self.tail = tail.replace(str(self.copy), str(self.root))
         return self._judged(code, late)
@@ -265,6 +259,12 @@ class Run:
 def stepped(records: Sequence[Mapping[str, Any]]) -> int:
     """Return how many steps a program did."""
     return max((record["steps"] for record in records), default=0)
+
+
+def told(error: ProgramFailedError) -> str:
+    """Return why the program fails, with the last line that it wrote."""
+    last = error.log.strip().rpartition("\n")[2]
+    return f"{error}: {last}" if last else str(error)
 
 
 @frozen

@@ -7,15 +7,12 @@ import os
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from torchlint.base.errors import UsageError
 from torchlint.base.records import frozen
-from torchlint.profile.running import NO_STEP, Pace, Run, Wanted, pace_of, stepped
-from torchlint.program.command import Command
+from torchlint.profile.running import NO_STEP, Pace, Run, Wanted, pace_of, stepped, told
 from torchlint.program.errors import ProgramFailedError
-from torchlint.program.machine.doctor import Doctor
 from torchlint.program.machine.manifest import manifest, warnings
 from torchlint.program.machine.workspace import Workspace
 from torchlint.report.kit.words import pluralise
@@ -126,36 +123,24 @@ class Sweep:
         return tuple(one for one in self.ran if one.workers > enough.workers and enough.faster(one))
 
 
-def sweep(
-    root: Path,
-    cwd: Path,
-    command: Command,
-    wanted: Wanted,
-    doctor: Doctor,
-    show: Callable[[str], None],
-) -> Sweep:
+def sweep(wanted: Wanted, show: Callable[[str], None]) -> Sweep:
     """Run a program with 0, 1, 2, 4 ... workers up to the number of cores, and with its own number.
 
     Args:
-        root: the project, which is copied for each run.
-        cwd: where the program is run, in the project.
-        command: the program.
-        wanted: how.
-        doctor: the interpreter and the machine.
+        wanted: what program, and how; its project is copied for each run.
         show: takes a line of progress.
 
     Raises:
         ProgramFailedError: the program fails with every number of workers.
         UsageError: it has no DataLoader, or ends before enough steps.
     """
-    before = manifest(root)
-    program = _Program(root, cwd, command, wanted, doctor)
+    before = manifest(wanted.root)
     cores = available()
     numbers = counts(cores)
     timed = -(-max(_STEPS, wanted.steps) // numbers[-1]) * numbers[-1]
     pace = _Steps(max(wanted.warmup, 2 * numbers[-1]), timed)
     show("running the program as it is")
-    loaders, device, pace = program.asked(pace)
+    loaders, device, pace = _asked(wanted, pace)
     own = tuple(sorted({each["workers"] for each in loaders}))
     numbers = sorted({*numbers, *(each for each in own if each <= _MOST * cores)})
     found = {number: Tried(number) for number in numbers}
@@ -167,17 +152,17 @@ def sweep(
                 continue
             show(f"round {turn + 1} of {ROUNDS}: {pluralise(number, 'worker')}")
             try:
-                measured = program.paced(number, pace)
+                measured = _paced(wanted, number, pace)
             except ProgramFailedError as error:
-                one.failed, first = _told(error), first or error
+                one.failed, first = told(error), first or error
             else:
                 one.steps.append(measured.step)
                 one.waits.append(sum(measured.loading) / len(measured.loading))
     if first is not None and all(one.failed for one in found.values()):
         raise first
-    busy = (doctor.host.busy,) if doctor.host.busy else ()
-    notes = (*warnings(root, before), *busy, *_short(pace, timed), *_doubts(loaders))
-    return Sweep(command.typed, tuple(found.values()), own, cores, pace.timed, device, notes)
+    busy = filter(None, (wanted.doctor.host.busy,))
+    notes = (*warnings(wanted.root, before), *busy, *_short(pace, timed), *_doubts(loaders))
+    return Sweep(wanted.command.typed, tuple(found.values()), own, cores, pace.timed, device, notes)
 
 
 @frozen
@@ -187,74 +172,63 @@ class _Steps:
     settle: int
     timed: int
 
-    def settings(self) -> dict[str, int]:
-        """Return what the recorder is told."""
-        return {"settle": self.settle, "warmup": self.settle + self.timed, "steps": 0}
 
+def _asked(wanted: Wanted, pace: _Steps) -> tuple[list[dict[str, Any]], str, _Steps]:
+    """Run it as it is; return its loaders, its device and how many steps can be timed.
 
-@frozen
-class _Program:
-    """The program, run in a copy of its own each time."""
-
-    root: Path
-    cwd: Path
-    command: Command
-    wanted: Wanted
-    doctor: Doctor
-
-    def asked(self, pace: _Steps) -> tuple[list[dict[str, Any]], str, _Steps]:
-        """Run it as it is; return its loaders, its device and how many steps can be timed.
-
-        Raises:
-            ProgramFailedError: it fails.
-            UsageError: it has no DataLoader, or too few steps.
-        """
-        records = self._run(None, pace)
-        if not records:
-            raise UsageError(NO_STEP)
-        first, steps = records[0], stepped(records)
-        if not first["loaders"]:
+    Raises:
+        ProgramFailedError: it fails.
+        UsageError: it has no DataLoader, or too few steps.
+    """
+    records = _run(wanted, None, pace)
+    if not records:
+        raise UsageError(NO_STEP)
+    first, steps = records[0], stepped(records)
+    if not first["loaders"]:
+        raise UsageError(
+            f"the program makes no DataLoader of torch.utils.data in {pluralise(steps, 'step')}"
+            ": there are no workers to try"
+        )
+    if first["total_ns"] is None:
+        # How many steps of a short program can be timed.
+        settle = steps // 3
+        if steps - settle - 1 < _FEWEST:
             raise UsageError(
-                f"the program makes no DataLoader of torch.utils.data in {pluralise(steps, 'step')}"
-                ": there are no workers to try"
+                f"the program ended after {pluralise(steps, 'step')}: a sweep needs "
+                f"{_FEWEST * 3 // 2 + 1} at least"
             )
-        if first["total_ns"] is None:
-            # How many steps of a short program can be timed.
-            settle = steps // 3
-            if steps - settle - 1 < _FEWEST:
-                raise UsageError(
-                    f"the program ended after {pluralise(steps, 'step')}: a sweep needs "
-                    f"{_FEWEST * 3 // 2 + 1} at least"
-                )
-            pace = _Steps(settle, steps - settle - 1)
-        return first["loaders"], first["device"], pace
-
-    def paced(self, number: int, pace: _Steps) -> Pace:
-        """Run it with a number of workers, and return its steps.
-
-        Raises:
-            ProgramFailedError: it fails, or does fewer steps than it did without workers.
-        """
-        records = self._run(number, pace)
-        found = pace_of(records[0]) if records else None
-        if found is None:
-            raise ProgramFailedError(f"the program ended after {stepped(records)} steps")
-        return found
-
-    def _run(self, number: int | None, pace: _Steps) -> list[dict[str, Any]]:
-        with Workspace() as workspace:
-            run = Run(self.root, self.cwd, self.command, self.wanted, self.doctor, workspace)
-            settings = {**pace.settings(), "memory": False, "shapes": False, "workers": number}
-            records = run.records(settings, lambda words: None)
-            if not records or records[0]["total_ns"] is None:
-                run.check(records)
-            return records
+        pace = _Steps(settle, steps - settle - 1)
+    return first["loaders"], first["device"], pace
 
 
-def _told(error: ProgramFailedError) -> str:
-    """Return why the program fails, with the last line that it wrote."""
-    last = error.log.strip().rpartition("\n")[2]
-    return f"{error}: {last}" if last else str(error)
+def _paced(wanted: Wanted, number: int, pace: _Steps) -> Pace:
+    """Run it with a number of workers, and return its steps.
+
+    Raises:
+        ProgramFailedError: it fails, or does fewer steps than it did without workers.
+    """
+    records = _run(wanted, number, pace)
+    found = pace_of(records[0]) if records else None
+    if found is None:
+        raise ProgramFailedError(f"the program ended after {stepped(records)} steps")
+    return found
+
+
+def _run(wanted: Wanted, number: int | None, pace: _Steps) -> list[dict[str, Any]]:
+    with Workspace() as workspace:
+        run = Run(wanted, workspace)
+        settings = {
+            "settle": pace.settle,
+            "warmup": pace.settle + pace.timed,
+            "steps": 0,
+            "memory": False,
+            "shapes": False,
+            "workers": number,
+        }
+        records = run.records(settings, lambda words: None)
+        if not records or records[0]["total_ns"] is None:
+            run.check(records)
+        return records
 
 
 def _short(pace: _Steps, wanted: int) -> tuple[str, ...]:

@@ -5,30 +5,15 @@ from __future__ import annotations
 from torchlint.base.records import frozen
 from torchlint.trace.bandwidth import Bandwidth, bandwidth
 from torchlint.trace.columns import Columns, Ints, Trace
-from torchlint.trace.idle import THRESHOLD, Idle, idle
+from torchlint.trace.idle import Idle, idle
 from torchlint.trace.intervals import length, union
 from torchlint.trace.kernels import Kernel, kernels
 from torchlint.trace.kinds import kinds
-from torchlint.trace.launches import (
-    LONG_DELAY,
-    SLOW_CALL,
-    LaunchFigures,
-    launches,
-    starting_calls,
-)
+from torchlint.trace.launches import LaunchFigures, launches, starting_calls
 from torchlint.trace.loader import of_loaders
 from torchlint.trace.queue import Queue, queue
 from torchlint.trace.steps import Steps, steps
 from torchlint.trace.temporal import Temporal, Together, by_kinds, hidden_communication, temporal
-
-
-@frozen
-class Limits:
-    """What counts as a gap between kernels, a slow call and a long delay, in nanoseconds."""
-
-    idle_threshold: int = THRESHOLD
-    slow_call: int = SLOW_CALL
-    long_delay: int = LONG_DELAY
 
 
 @frozen
@@ -77,21 +62,15 @@ def counted(trace: Trace) -> Counted:
     )
 
 
-def figures(
-    trace: Trace,
-    limits: Limits | None = None,
-    part: Counted | None = None,
-    events: int | None = None,
-) -> Figures:
+def figures(trace: Trace, part: Counted | None = None, events: int | None = None) -> Figures:
     """Count everything.
 
     Args:
         trace: one rank's, its window.
-        limits: those of Holistic Trace Analysis where not given.
         part: what counts of the trace, where that is known.
         events: how many the trace has, where it has more than its window.
     """
-    limits, part = limits or Limits(), part or counted(trace)
+    part = part or counted(trace)
     work, kind, columns = part.work, part.kind, trace.columns
     device = bool(len(work.ts))
     loading = columns.where(of_loaders(trace))
@@ -104,8 +83,8 @@ def figures(
         temporal(work, kind, span),
         by_kinds(work, kind),
         hidden_communication(work, kind),
-        idle(part.calls, work, limits.idle_threshold),
-        launches(part.starting, work, limits.slow_call, limits.long_delay) if device else None,
+        idle(part.calls, work),
+        launches(part.starting, work) if device else None,
         queue(part.starting, work),
         bandwidth(trace, work, kind),
         tuple(kernels(trace, work, kind)),

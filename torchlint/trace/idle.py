@@ -21,16 +21,15 @@ class Idle:
     other: int
 
 
-def idle(calls: Columns, work: Columns, threshold: int = THRESHOLD) -> dict[int, Idle]:
+def idle(calls: Columns, work: Columns) -> dict[int, Idle]:
     """Divide the idle time of each stream.
 
     A gap is the host's where the call that ended it began after the work before had ended; else
-    it lies between kernels where it is shorter than `threshold` nanoseconds.
+    it lies between kernels where it is shorter than `THRESHOLD`.
 
     Args:
         calls: what the host called.
         work: what devices did.
-        threshold: in nanoseconds.
     """
     pairs = joined(calls, work)
     begun = np.full(len(work.ts), np.iinfo(np.int64).min)
@@ -42,7 +41,7 @@ def idle(calls: Columns, work: Columns, threshold: int = THRESHOLD) -> dict[int,
         before = work.end[on][:-1]
         gap = work.ts[on][1:] - before
         late = begun[on][1:] > before
-        near = ~late & (gap < threshold)
+        near = ~late & (gap < THRESHOLD)
         found[stream] = Idle(
             int(gap[late].sum()), int(gap[near].sum()), int(gap[~late & ~near].sum())
         )

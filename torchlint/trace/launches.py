@@ -16,6 +16,7 @@ _STARTS = re.compile(
 """Names of calls that put work into a stream."""
 SLOW_CALL = 50_000
 LONG_DELAY = 100_000
+"""Nanoseconds of a call, and from its end to the start of its work, that are usual."""
 
 
 @frozen
@@ -31,7 +32,7 @@ class LaunchFigures:
     """Counts of launches, and sums in nanoseconds.
 
     `short` counts kernels that took less time than their launch; `slow_calls` and `long_delays`
-    what exceeds the limits.
+    what takes longer than is usual.
     """
 
     count: int
@@ -63,25 +64,21 @@ def joined(calls: Columns, work: Columns) -> Launched:
     return Launched(known[first][at[found]], found)
 
 
-def launches(
-    calls: Columns, work: Columns, slow_call: int = SLOW_CALL, long_delay: int = LONG_DELAY
-) -> LaunchFigures:
+def launches(calls: Columns, work: Columns) -> LaunchFigures:
     """Count launches.
 
     Args:
         calls: calls that put work into a stream.
         work: what devices did.
-        slow_call: the limit of a call's time, in nanoseconds.
-        long_delay: that of the time from a call's end to the start of its work.
     """
     pairs = joined(calls, work)
     call, took = calls.dur[pairs.call], work.dur[pairs.work]
     delay = np.maximum(0, work.ts[pairs.work] - calls.end[pairs.call])
     return LaunchFigures(
         len(call),
-        int(((call <= slow_call) & (took < call)).sum()),
-        int((call > slow_call).sum()),
-        int((delay > long_delay).sum()),
+        int(((call <= SLOW_CALL) & (took < call)).sum()),
+        int((call > SLOW_CALL).sum()),
+        int((delay > LONG_DELAY).sum()),
         int(call.sum()),
         int(took.sum()),
         int(delay.sum()),

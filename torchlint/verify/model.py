@@ -136,8 +136,6 @@ class Memory:
     basis: str
     peak_bytes: tuple[int, int]
     alloc_retries: int | None = None
-    device_allocs_per_step: float | None = None
-    """Of the report's schema; nothing counts them yet."""
 
 
 @frozen
@@ -172,8 +170,8 @@ class VariantResult:
     """All that is known of one variant.
 
     Args:
-        id: ``"fix:TL603@pkg/model.py:15"``, ``"all"``, ``"without:TL603@…"``, ``"rule:TL603"``.
-        kind: "single", "all", "without", "group", "rule" or "version" (``--against``).
+        id: ``"fix:TL603@pkg/model.py:15"``, ``"all"``, ``"rule:TL603"``.
+        kind: "single", "all", "group", "rule" or "version" (``--against``).
         fixes: ids of the fix units it holds (``"TL603@pkg/model.py:15"``).
         title: what the fix does, or the rule's name.
         where: ``"pkg/model.py:15"``; empty for bundles of many places.

@@ -35,8 +35,8 @@ class Options:
         allow_write: folders outside the copy that the program may write to.
         env: variables passed to the program as they are, credentials too.
         keep: whether the copies stay.
-        ablation: "auto" (all together, each alone where these are faster or slower), "each", "none"
-            or "leave-one-out".
+        ablation: "auto" (all together, each alone where these are faster or slower), "each" or
+            "none".
     """
 
     python: str = sys.executable

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
+from typing import Any
 
 from torchlint.api import Document
 from torchlint.base.records import frozen
 from torchlint.verify.fixes import FixUnit, applied, joined
+from torchlint.verify.model import Speed, VariantResult
 
 MANY = 8
 """More units than this are first measured by rule; only groups that moved are split."""
@@ -20,7 +22,7 @@ ALL = "all"
 class Variant:
     """One version: `unit` is what it changes, None for the original and its byte-identical copy.
 
-    kind: "original", "null", "single", "group", "without" or "all"; "version" of a unit that is a
+    kind: "original", "null", "single", "group" or "all"; "version" of a unit that is a
     whole version of the project.
     called: what an "all" is called that does not hold all.
     """
@@ -41,14 +43,21 @@ class Variant:
         """The one place that it changes; empty for bundles of many."""
         return self.unit.where if self.unit is not None and self.kind == "single" else ""
 
+    def result(self, speed: Speed, **known: Any) -> VariantResult:
+        """Return its result: the speed, and what else is known, by the names of the fields."""
+        note = "" if self.unit is None else self.unit.note
+        return VariantResult(
+            self.name, self.kind, self.ids, self.title, self.where, speed, note=note, **known
+        )
+
 
 def planned(units: Sequence[FixUnit], ablation: str) -> list[Variant]:
     """Return the variants of a first round, original and null control first, all together last.
 
     Args:
         units: the fixes.
-        ablation: "each" or "auto" (every fix alone), "none" (all together only), "leave-one-out"
-            (also all but one), "alone" (every fix alone, and no other).
+        ablation: "each" or "auto" (every fix alone), "none" (all together only), "alone" (every
+            fix alone, and no other).
     """
     base = [Variant(ORIGINAL, "original"), Variant(NULL, "null")]
     if not units:
@@ -60,15 +69,7 @@ def planned(units: Sequence[FixUnit], ablation: str) -> list[Variant]:
     grouped = groups(units)
     if len(units) > MANY and len(grouped) > 1:
         return [*base, *grouped, together(units)]
-    found = [*base, *map(single, units)]
-    if ablation == "leave-one-out" and len(units) > 2:
-        for unit in units:
-            rest = [other for other in units if other is not unit]
-            name = f"without:{unit.id}"
-            found.append(
-                Variant(name, "without", joined(rest, name), tuple(other.id for other in rest))
-            )
-    return [*found, together(units)]
+    return [*base, *map(single, units), together(units)]
 
 
 def sound(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from torchlint.base.regex import regex
-from torchlint.profile.output import forecast, growing, run, text
+from torchlint.profile.output import growing, run, text
 from torchlint.profile.output.content import Content
 from torchlint.profile.output.sentences import compared, headline
 from torchlint.profile.output.table import rows
@@ -38,9 +38,7 @@ def _lines(content: Content) -> Iterator[str]:
     yield f"step: {headline(shown, content.waits, content.steps, content.whole)}"
     yield from map(visible, compared(content))
     yield from growing.sentences(content.growth)
-    if content.waits is not None:
-        yield from text.places(content, content.waits, False)
-    yield from forecast.section(content.predicted, content.top, False)
+    yield from text.places(content, False)
     yield f"of {visible(text.title(shown))}"
     for name, value in run.with_trace(content.steps, rows(shown, content.top)):
         yield f"{clipped(visible(name), _LONGEST)}: {visible(value)}"

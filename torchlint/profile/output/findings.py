@@ -7,18 +7,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from torchlint.base.records import frozen
 from torchlint.profile.bounds import NEGLIGIBLE
 from torchlint.profile.join import LOADING, NO_LOADER, NOT_SEEN, Aside, Costs, FindingCost
-from torchlint.profile.live import Steps
 from torchlint.profile.output.content import Content
 from torchlint.profile.output.forecast import of_finding
 from torchlint.profile.output.run import again, proof
 from torchlint.profile.output.table import kind_words, measure, part, share, span
-from torchlint.profile.predicted import Predicted
 from torchlint.profile.statements import HEAVY
 from torchlint.report.kit.terminal import BOLD, paint
 from torchlint.report.kit.words import clipped, pluralise, visible
 
 _LONGEST = 100
 """Characters of a finding's message that are shown."""
+NEGLIGIBLE_WORDS = f"measured, negligible: below {100 * NEGLIGIBLE:g} % at most"
+WITHOUT = "without a bound: "
 _FEW = 5
 """Findings that are shown of those that are not worth a look, or whose worth is not known."""
 BASES: Mapping[str, str] = {
@@ -62,26 +62,26 @@ def bounded(content: Content, costs: Costs, color: bool) -> Iterator[str]:
         costs: the findings.
         color: whether a terminal takes colours.
     """
-    top, steps, predicted = content.top, content.steps, content.predicted
     measured, negligible, _ = parts(costs)
     if not measured and not negligible:
         return
     yield ""
     yield paint(f"findings: {together(costs)}", BOLD, color)
-    for told in measured[:top]:
-        cost = told.cost
-        yield f"{paint(saves(cost, costs), BOLD, color)}  {_finding(told)}"
-        yield f"  {basis(cost, costs)}"
-        yield from (f"  {visible(words)}" for words in filter(None, [batches(content, cost)]))
-        yield from _foretold(cost, predicted)
-        command = proof(cost, steps)
-        if command is not None:
-            yield f"  prove its fix: {visible(command)}"
-    yield from _more(measured, top)
+    for told in measured[: content.top]:
+        yield f"{paint(saves(told.cost, costs), BOLD, color)}  {_finding(told)}"
+        yield from (f"  {visible(words)}" for words in details(content, costs, told.cost))
+    yield from _more(measured, content.top)
     if negligible:
-        counted = pluralise(count(negligible), "finding")
-        yield f"{counted} measured, negligible: below {100 * NEGLIGIBLE:g} % at most"
-        yield from _listed(negligible, min(top, _FEW), costs, None, predicted)
+        yield from _listed(content, costs, NEGLIGIBLE_WORDS, negligible)
+
+
+def details(content: Content, costs: Costs, cost: FindingCost) -> Iterator[str]:
+    """Yield what is told of a finding that is worth a look: what its bound rests on, what a batch
+    goes into, what is predicted, and the command that proves its fix."""
+    proved = proof(cost, content.steps)
+    command = "" if proved is None else f"prove its fix: {proved}"
+    predicted = of_finding(cost, content.predicted)
+    yield from filter(None, (basis(cost, costs), batches(content, cost), predicted, command))
 
 
 def batches(content: Content, cost: FindingCost) -> str:
@@ -110,21 +110,13 @@ def batches(content: Content, cost: FindingCost) -> str:
     return "; ".join(filter(None, (goes, asked)))
 
 
-def _foretold(cost: FindingCost, predicted: Predicted | None) -> Iterator[str]:
-    words = of_finding(cost, predicted)
-    if words:
-        yield f"  {words}"
-
-
 def unbounded(content: Content, costs: Costs) -> Iterator[str]:
     """Yield the section on findings that have no bound, where there are any; arguments as of
     `bounded`."""
-    few = min(content.top, _FEW)
     for at, (why, found) in enumerate(parts(costs)[2].items()):
         if not at:
             yield ""
-        yield f"{pluralise(count(found), 'finding')} without a bound: {why}"
-        yield from _listed(found, few, costs, content.steps, content.predicted)
+        yield from _listed(content, costs, f"{WITHOUT}{why}", found)
     command = memory(content, costs)
     if command:
         yield f"whether memory grows from step to step: {visible(command)}"
@@ -155,6 +147,13 @@ def parts(costs: Costs) -> tuple[list[Told], list[Told], dict[str, list[Told]]]:
         found.sort(key=lambda cost: (-_heavy(cost, costs), -cost.most_ns))
     first = sorted(others.items(), key=lambda of: -_heavy(of[1][0], costs))
     return _told(measured), _told(negligible), {why: _told(found) for why, found in first}
+
+
+def others(costs: Costs) -> dict[str, list[Told]]:
+    """Return the findings of which no more than a line is told, by what they have in common."""
+    _, negligible, unknown = parts(costs)
+    found = {f"{WITHOUT}{why}": told for why, told in unknown.items()}
+    return {NEGLIGIBLE_WORDS: negligible, **found} if negligible else found
 
 
 def _heavy(cost: FindingCost, costs: Costs) -> int:
@@ -219,27 +218,29 @@ def _under(cost: FindingCost, costs: Costs) -> str:
     return f", {share(alone, costs.span)} of a step under the profiler"
 
 
-def _listed(
-    found: Sequence[Told], top: int, costs: Costs, steps: Steps | None, predicted: Predicted | None
-) -> Iterator[str]:
+def _listed(content: Content, costs: Costs, why: str, found: Sequence[Told]) -> Iterator[str]:
+    yield f"{pluralise(count(found), 'finding')} {why}"
+    top = min(content.top, _FEW)
     for told in found[:top]:
-        takes = line_takes(told.cost, costs)
+        takes, *rest = notes(content, costs, told.cost)
         words = _finding(told)
         if takes and not words.endswith("..."):
             words = words.removesuffix(".")
-        yield f"  {words}{takes}"
-        yield from (f"  {line}" for line in _foretold(told.cost, predicted))
-        command = unbounded_proof(told.cost, steps)
-        if command is not None:
-            yield f"    prove its fix: {visible(command)}"
+        yield f"  {words}{'; ' * bool(takes)}{takes}"
+        yield from (f"    {visible(line)}" for line in rest if line)
     yield from (f"  {line}" for line in _more(found, top))
 
 
-def unbounded_proof(cost: FindingCost, steps: Steps | None) -> str | None:
-    """Return the command that proves the fix of a finding without a bound; None where its statement
-    did not run, or nothing is to be proved."""
-    told = cost.bound is not None or cost.why in (NOT_SEEN, NO_LOADER)
-    return None if told else proof(cost, steps)
+def notes(content: Content, costs: Costs, cost: FindingCost) -> tuple[str, str, str]:
+    """Return what is told of a finding that is listed: what its line takes, what is predicted, and
+    the command that proves its fix; empty where there is nothing."""
+    known = cost.bound is not None or cost.why in (NOT_SEEN, NO_LOADER)
+    command = None if known else proof(cost, content.steps)
+    return (
+        line_takes(cost, costs),
+        of_finding(cost, content.predicted),
+        f"prove its fix: {command}" if command is not None else "",
+    )
 
 
 def line_takes(cost: FindingCost, costs: Costs) -> str:
@@ -247,12 +248,13 @@ def line_takes(cost: FindingCost, costs: Costs) -> str:
     that it calls, where that is worth a word; of one that ran only in steps of another kind what
     mending it saves of these."""
     if cost.aside is not None:
-        return f"; {aside(cost.aside)}"
-    words = with_calls(cost, costs)
+        return aside(cost.aside)
+    took, line = _heavy(cost, costs), 0 if cost.cost is None else cost.cost.host_ns
+    words = f"with what it calls {part(took, costs.recorded)}" if took > _ALIKE * line else ""
     if cost.most_ns >= NEGLIGIBLE * costs.span:
         own = f"its line takes {part(cost.most_ns, costs.recorded)}"
         words = ", ".join(filter(None, (own, words)))
-    return f"; {words}" if words else ""
+    return words
 
 
 def aside(of: Aside) -> str:
@@ -261,14 +263,6 @@ def aside(of: Aside) -> str:
     if of.alone_ns is None:
         return f"it ran in {of_what}"
     return f"saves at most {part(of.alone_ns, of.whole)} of {of_what}"
-
-
-def with_calls(cost: FindingCost, costs: Costs) -> str:
-    """Return what a finding's statement takes with all that it calls, where that is much, and more
-    than what its line takes itself."""
-    took = _heavy(cost, costs)
-    own = 0 if cost.cost is None else cost.cost.host_ns
-    return f"with what it calls {part(took, costs.recorded)}" if took > _ALIKE * own else ""
 
 
 def _more(found: Sequence[Told], top: int) -> Iterator[str]:

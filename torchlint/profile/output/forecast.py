@@ -3,36 +3,16 @@ times."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from torchlint.profile.join import FindingCost
 from torchlint.profile.predicted import Predicted, Traffic
-from torchlint.report.kit.terminal import BOLD, aligned, paint
 from torchlint.report.kit.words import number, size, visible
 
 _ABOUT = ("wait", "copy", "upload")
 """Effects of rules that are about waits and copies."""
 HEAD = ("waits", "to the GPU", "back", "line")
 """What is shown of a line: how often the host waits, and what is copied, in each step."""
-
-
-def section(found: Predicted | None, top: int, color: bool) -> Iterator[str]:
-    """Yield the section of the text, where anything is known.
-
-    Args:
-        found: what is predicted.
-        top: how many lines are shown.
-        color: whether a terminal takes colours.
-    """
-    if found is None:
-        return
-    yield ""
-    yield paint(headline(found), BOLD, color)
-    if found.each:
-        yield from aligned([HEAD, *rows(found, top)])
-    if len(found.each) > top:
-        yield f"and {len(found.each) - top} more"
 
 
 def headline(found: Predicted) -> str:

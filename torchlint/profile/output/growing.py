@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from torchlint.profile.growth import Growth
-from torchlint.profile.output.waiting import place
+from torchlint.profile.output.source import place
 from torchlint.report.kit.words import size, visible
 
 _PLACES = 3

@@ -8,38 +8,23 @@ from typing import Any
 
 from torchlint.api import fix_changes
 from torchlint.base.finding import Finding
-from torchlint.profile.bounds import Whole
 from torchlint.profile.fleet import table
-from torchlint.profile.lines import LineCost
-from torchlint.profile.output import breakdown, forecast, growing, inclusive, loading, run
+from torchlint.profile.output import growing, run, tables
 from torchlint.profile.output.content import Content
 from torchlint.profile.output.findings import (
     Told,
-    basis,
-    batches,
     count,
-    line_takes,
+    details,
     memory,
+    notes,
+    others,
     parts,
     saves,
-    unbounded_proof,
 )
-from torchlint.profile.output.hot import hot_table
 from torchlint.profile.output.sentences import compared, headline
-from torchlint.profile.output.table import (
-    beside,
-    kind_words,
-    part,
-    part_of,
-    recorded,
-    rows,
-    share,
-    span,
-)
-from torchlint.profile.output.waiting import wait_row
+from torchlint.profile.output.table import beside, part_of, rows, share, span
 from torchlint.profile.report import Rank, Report
 from torchlint.profile.timeline import Bar, Timeline
-from torchlint.profile.waits import Waits
 from torchlint.report.kit import html, svg
 from torchlint.report.kit.words import clipped, pluralise
 
@@ -70,29 +55,24 @@ def render(content: Content) -> str:
     Raises:
         UsageError: jinja2 is not installed.
     """
-    report, shown, before, top = content.report, content.shown, content.before, content.top
-    waits, steps = content.waits, content.steps
+    report, shown, before, costs = content.report, content.shown, content.before, content.costs
     page = {
         "command": shlex.join(("torchlint", *report.command)),
-        "headline": headline(shown, waits, steps, content.whole),
+        "headline": headline(shown, content.waits, content.steps, content.whole),
         "compared": list(compared(content)),
         "device": shown.device or "no GPU in the trace",
         "of": _of(shown),
         "growth": list(growing.sentences(content.growth)),
         "findings": _findings(content),
         "others": _others(content),
-        "memory": "" if content.costs is None else memory(content, content.costs),
-        "statements": _statements(content),
-        "breakdowns": list(breakdown.breakdowns(content)),
-        "waits": _waits(content, waits, top),
-        "predicted": _predicted(content),
-        **_places(content),
-        "run": [] if steps is None else [(name.strip(), value) for name, value in run.rows(steps)],
-        "loading": _loading(content),
+        "memory": "" if costs is None else memory(content, costs),
+        "tables": list(tables.tables(content)),
+        "code": tables.CODE,
+        "run": [(name.strip(), value) for name, value in run.with_trace(content.steps, ())],
         "rows": _rows(shown, before),
         "against": before is not None,
         "ranks": list(_ranks(report)),
-        "kernels": _kernels(shown, top),
+        "kernels": _kernels(shown, content.top),
         "notes": content.notes,
         "version": report.version,
         **_timeline(content.step),
@@ -101,14 +81,6 @@ def render(content: Content) -> str:
         __package__, "report.html.jinja", shared="measured.css", style="report.css", page=page
     )
     return text.encode("ascii", "xmlcharrefreplace").decode("ascii")
-
-
-def _loading(content: Content) -> dict[str, Any] | None:
-    """Return the lines of workers of DataLoaders; None where none is known."""
-    workers, found = content.workers, loading.lines(content)
-    if workers is None or not found:
-        return None
-    return {"title": loading.title(workers).capitalize(), "head": loading.HEAD, "rows": found}
 
 
 def _of(rank: Rank) -> str:
@@ -122,37 +94,22 @@ def _rows(rank: Rank, other: Rank | None) -> list[tuple[str, ...]]:
     return [(name.strip(), *values) for name, *values in beside(rows(rank, 0), before)]
 
 
-def _predicted(content: Content) -> dict[str, Any]:
-    """Return the table of what is predicted for a GPU."""
-    found = content.predicted
-    if found is None:
-        return {}
-    words = forecast.headline(found)
-    return {
-        "words": f"{words[0].upper()}{words[1:]}",
-        "head": forecast.HEAD,
-        "rows": forecast.rows(found, content.top),
-    }
-
-
 def _findings(content: Content) -> list[dict[str, Any]]:
     """Return the findings that are worth a look, the most saving first."""
-    costs, top, texts, steps = content.costs, content.top, content.texts, content.steps
+    costs, texts = content.costs, content.texts
     if costs is None:
         return []
     return [
         {
             **_words(told),
-            "saves": {"alone": saves(told.cost, costs), "basis": basis(told.cost, costs)},
+            "saves": saves(told.cost, costs),
             "open": at < _OPEN,
             "code_rows": list(_code(told.cost.finding, texts)),
             "diff": list(_diff(told.cost.finding, texts)),
-            "fix": _fix(told.cost.finding),
-            "loading": batches(content, told.cost),
-            "proof": run.proof(told.cost, steps) or "",
-            "predicted": forecast.of_finding(told.cost, content.predicted),
+            "fix": told.cost.finding.fix,
+            "notes": list(details(content, costs, told.cost)),
         }
-        for at, told in enumerate(parts(costs)[0][:top])
+        for at, told in enumerate(parts(costs)[0][: content.top])
     ]
 
 
@@ -172,25 +129,19 @@ def _others(content: Content) -> list[dict[str, Any]]:
     costs, top = content.costs, content.top
     if costs is None:
         return []
-    _, negligible, others = parts(costs)
-    kinds = {f"without a bound: {why}": found for why, found in others.items()}
-    if negligible:
-        kinds = {"measured, negligible": negligible, **kinds}
     return [
         {
             "title": f"{pluralise(count(found), 'finding')} {why}",
             "shown": [
                 {
                     **_words(told),
-                    "takes": line_takes(told.cost, costs),
-                    "predicted": forecast.of_finding(told.cost, content.predicted),
-                    "proof": unbounded_proof(told.cost, content.steps) or "",
+                    "notes": "; ".join(filter(None, notes(content, costs, told.cost))),
                 }
                 for told in found[:top]
             ],
             "more": count(found[top:]),
         }
-        for why, found in kinds.items()
+        for why, found in others(costs).items()
     ]
 
 
@@ -219,51 +170,6 @@ def _diff(finding: Finding, texts: Mapping[str, str]) -> Iterator[tuple[str, str
         yield "hunk", f"@@ line {changed[0][1]} @@"
         for sign, _, text in changed:
             yield _SIGNS.get(sign, ""), f"{sign}{text}"
-
-
-def _fix(finding: Finding) -> dict[str, str]:
-    fix = finding.fix
-    if fix is None:
-        return {}
-    return {
-        "title": fix.title,
-        "safety": fix.safety.value,
-        "note": fix.note,
-    }
-
-
-def _waits(content: Content, waits: Waits | None, top: int) -> dict[str, Any]:
-    if waits is None:
-        return {"joint": "", "rows": []}
-    whole = content.whole or content.recorded
-    return {
-        "joint": part(waits.joint, whole),
-        "rows": [wait_row(wait, waits, whole) for wait in waits.each[:top]],
-    }
-
-
-def _statements(content: Content) -> dict[str, Any] | None:
-    """Return the table of statements with all that they call; None where none takes much."""
-    found = inclusive.rows(content)
-    words = inclusive.title(content)
-    title = f"{words[0].upper()}{words[1:]}: of {recorded(content.recorded)}"
-    return {"title": title, "head": inclusive.HEAD, "rows": found} if found else None
-
-
-def _places(content: Content) -> dict[str, Any]:
-    """Return the tables of the most costly places, with the findings there, their shares those of
-    what was recorded; columns in which nothing was measured are left out."""
-    found = [("Places that cost most", content.lines or (), content.recorded)]
-    found += [
-        (f"Places that ran only in steps {kind_words(one.kind)}", one.lines, one.whole)
-        for one in content.aside
-    ]
-    return {"places": [_table(content, *each) for each in found if each[1]]}
-
-
-def _table(content: Content, title: str, lines: Sequence[LineCost], whole: Whole) -> dict[str, Any]:
-    head, *cells = hot_table(lines, whole, content.findings, content)
-    return {"title": f"{title}, of {recorded(whole)}", "head": head, "rows": cells}
 
 
 def _timeline(step: Timeline | None) -> dict[str, Any]:

@@ -19,8 +19,14 @@ from torchlint.profile.report import Rank, Report, common_steps
 from torchlint.profile.sites import Site
 from torchlint.profile.waits import Wait
 from torchlint.report.kit import ascii_json
+from torchlint.trace.bandwidth import Bandwidth
+from torchlint.trace.idle import Idle
+from torchlint.trace.kernels import Kernel
+from torchlint.trace.temporal import Temporal
 
 SCHEMA_VERSION = 1
+_COPIES = "count bytes ns gb_per_s peak_gb_per_s"
+_KERNEL = "name kind count total_ns least_ns most_ns"
 
 
 def render(content: Content) -> str:
@@ -191,74 +197,35 @@ def _rank(report: Report, rank: Rank) -> dict[str, Any]:
         "world_size": rank.world,
         "file": rank.path,
         "step_ns": rank.figures.steps.median,
-        "temporal": None if spent is None else _temporal(rank),
+        "temporal": None if spent is None else _times(spent),
         "waits_in_collectives_ns": report.waiting.by_rank[rank.number]
         if report.waiting.matched
         else None,
     }
 
 
-def _temporal(rank: Rank) -> dict[str, Any] | None:
-    spent = rank.figures.temporal
-    if spent is None:
-        return None
-    return {
-        "total_ns": spent.total,
-        "idle_ns": spent.idle,
-        "compute_ns": spent.compute,
-        "rest_ns": spent.rest,
-    }
+def _times(record: Temporal | Idle) -> dict[str, int]:
+    return {f"{name}_ns": time for name, time in dataclasses.asdict(record).items()}
 
 
 def _figures(rank: Rank, top: int) -> dict[str, Any]:
     of = rank.figures
-    counted = of.launches
+    queues = [
+        {"stream": stream, **dataclasses.asdict(queue), "quartiles": list(queue.quartiles)}
+        for stream, queue in of.queues.items()
+    ]
     return {
-        "temporal": _temporal(rank),
+        "temporal": None if of.temporal is None else _times(of.temporal),
         "kinds": [{"kinds": list(each.kinds), "ns": each.time} for each in of.by_kinds],
         "hidden_communication": of.hidden_communication,
-        "idle": [
-            {
-                "stream": stream,
-                "host_ns": gaps.host,
-                "kernel_ns": gaps.kernel,
-                "other_ns": gaps.other,
-            }
-            for stream, gaps in of.idle.items()
-        ],
-        "launches": None if counted is None else dataclasses.asdict(counted),
-        "queues": [
-            {
-                "stream": stream,
-                "changes": queue.changes,
-                "quartiles": list(queue.quartiles),
-                "longest": queue.longest,
-                "full_ns": queue.full_ns,
-            }
-            for stream, queue in of.queues.items()
-        ],
+        "idle": [{"stream": stream, **_times(gaps)} for stream, gaps in of.idle.items()],
+        "launches": None if of.launches is None else dataclasses.asdict(of.launches),
+        "queues": queues,
         "copies": [
-            {
-                "direction": direction,
-                "count": copies.count,
-                "bytes": copies.nbytes,
-                "ns": copies.time_ns,
-                "gb_per_s": _finite(copies.mean),
-                "peak_gb_per_s": _finite(copies.peak),
-            }
+            {"direction": direction, **_named(_COPIES, copies)}
             for direction, copies in of.bandwidth.items()
         ],
-        "kernels": [
-            {
-                "name": kernel.name,
-                "kind": kernel.kind,
-                "count": kernel.count,
-                "total_ns": kernel.total,
-                "least_ns": kernel.least,
-                "most_ns": kernel.most,
-            }
-            for kernel in of.kernels[:top]
-        ],
+        "kernels": [_named(_KERNEL, kernel) for kernel in of.kernels[:top]],
         "step": {
             "median_ns": of.steps.median,
             "variation": of.steps.variation,
@@ -268,5 +235,10 @@ def _figures(rank: Rank, top: int) -> dict[str, Any]:
     }
 
 
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None
+def _named(names: str, record: Bandwidth | Kernel) -> dict[str, Any]:
+    """Return the fields of a record under other names; null for what JSON has no number for."""
+    fields = zip(names.split(), dataclasses.astuple(record), strict=True)
+    return {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in fields
+    }

@@ -1,4 +1,4 @@
-"""What stands at a place of the program, in a few words."""
+"""A place of the program in words: where it is, and what stands there."""
 
 from __future__ import annotations
 
@@ -10,6 +10,18 @@ from torchlint.report.kit.words import clipped, visible
 _LONGEST = 60
 """Characters of a statement that are shown."""
 _OPENS, _CLOSES = "([{", ")]}"
+
+
+def place(site: Site) -> str:
+    """Return where a call came from, as surely as that is known."""
+    if site.certainty == "call":
+        return site.function
+    if site.has_line:
+        probably = "probably " if site.certainty == "aligned" else ""
+        return f"{probably}{site.file}:{site.line}, in {site.function}"
+    if site.differs:
+        return f"{site.file}, in {site.function} (source differs from the trace)"
+    return f"{site.file}, in {site.function} (from line {site.line} on)"
 
 
 def source(site: Site, texts: Mapping[str, str]) -> str:

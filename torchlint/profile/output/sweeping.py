@@ -1,4 +1,4 @@
-"""Numbers of workers that were tried, in words, as JSON, as Markdown and as a page;
+"""Numbers of workers that were tried, in words, as JSON and as Markdown;
 ``sweep-report.schema.json`` beside this file describes the JSON."""
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from torchlint.profile.output.markdown import plain, table
 from torchlint.profile.output.table import share, span
 from torchlint.profile.sweep import LEAST, ROUNDS, Sweep, Tried
-from torchlint.report.kit import ascii_json, html
+from torchlint.report.kit import ascii_json
 from torchlint.report.kit.terminal import BOLD, DIM, aligned, paint
 from torchlint.report.kit.words import pluralise, visible
 
@@ -130,27 +130,3 @@ def markdown(of: Sweep) -> str:
     notes = (f"{_how(of)}.", *further(of), *of.notes)
     lines += ["", *(f"- {plain(note)}" for note in notes)]
     return "\n".join(lines) + "\n"
-
-
-def page(of: Sweep, command: Sequence[str], version: str) -> str:
-    """Return the report as one HTML document, in ASCII.
-
-    Raises:
-        UsageError: jinja2 is not installed.
-    """
-    slowest = max(one.step for one in of.ran)
-    bars = {one.workers: (one.step / slowest, one.wait / slowest) for one in of.ran}
-    values = {
-        "command": shlex.join(("torchlint", *command)),
-        "verdict": verdict(of),
-        "further": list(further(of)),
-        "how": _how(of),
-        "head": HEAD,
-        "rows": [(_row(one), bars.get(one.workers)) for one in of.tried],
-        "notes": list(of.notes),
-        "version": version,
-    }
-    text = html.rendered(
-        __package__, "sweep.html.jinja", shared="measured.css", style="sweep.css", page=values
-    )
-    return text.encode("ascii", "xmlcharrefreplace").decode("ascii")

@@ -5,17 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from torchlint.profile.fleet import Spread, spreads, straggler, table
-from torchlint.profile.lines import unruled
-from torchlint.profile.output import breakdown, forecast, growing, inclusive, run
+from torchlint.profile.output import growing, run, tables
 from torchlint.profile.output.content import Content
 from torchlint.profile.output.findings import bounded, unbounded
-from torchlint.profile.output.hot import hot, hot_aside
-from torchlint.profile.output.loading import loading
 from torchlint.profile.output.sentences import compared, headline
 from torchlint.profile.output.table import beside, rows, share, span
-from torchlint.profile.output.waiting import waiting
 from torchlint.profile.report import Rank, Report
-from torchlint.profile.waits import Waits
 from torchlint.report.kit.terminal import BOLD, DIM, aligned, paint
 from torchlint.report.kit.words import clipped, visible
 
@@ -44,33 +39,28 @@ def render(content: Content, color: bool = False) -> str:
         both = [("", "now", "before"), *beside(rows(shown, top), rows(older, top))]
         found += aligned([(_label(name), *map(visible, values)) for name, *values in both])
     found += [paint(words, BOLD, color) for words in growing.sentences(content.growth)]
-    if content.waits is not None:
-        found += places(content, content.waits, color)
-    found += forecast.section(content.predicted, top, color)
+    found += places(content, color)
     found += _ranks(content.report, top, color)
     found += [paint(f"note: {visible(note)}", DIM, color) for note in content.notes]
     return "\n".join(found) + "\n"
 
 
-def places(content: Content, waits: Waits, color: bool) -> Iterator[str]:
-    """Yield what places of the program cost: waits, findings with a bound, hot places, and the
-    findings that have none."""
-    costs, top = content.costs, content.top
-    yield from waiting(waits, content.whole or content.recorded, top, color)
+def places(content: Content, color: bool) -> Iterator[str]:
+    """Yield what places of the program cost: waits, findings with a bound, tables, the findings
+    that have none, and what is predicted for a GPU."""
+    costs, waits = content.costs, content.waits
+    for found in tables.waits(content):
+        yield from found.text(color)
     if costs is not None and costs.each:
         yield from bounded(content, costs, color)
-        if not waits.frames:
+        if waits is not None and not waits.frames:
             yield "the trace has no Python frames; record with with_stack=True to join them"
-    known = costs.each if costs is not None else ()
-    told = [cost.finding for cost in known if cost.bound is not None]
-    rest = list(unruled(content.lines or (), told, waits.span))
-    yield from inclusive.section(content, color)
-    yield from breakdown.section(content, color)
-    yield from hot(rest, content, color)
-    yield from hot_aside(content, color)
-    yield from loading(content, color)
+    for found in tables.costs(content):
+        yield from found.text(color)
     if costs is not None:
         yield from unbounded(content, costs)
+    for found in tables.predicted(content):
+        yield from found.text(color)
 
 
 def title(rank: Rank) -> str:
@@ -91,14 +81,7 @@ def _ranks(report: Report, top: int, color: bool) -> Iterator[str]:
     shown = found[: max(top, 1)]
     cells = [("rank", "step", "GPU idle, of the span", "waits in collectives")]
     for row in shown if len(shown) < len(found) else sorted(found, key=lambda row: row.rank):
-        cells.append(
-            (
-                str(row.rank),
-                span(row.step),
-                share(row.idle, 1),
-                span(row.waits),
-            )
-        )
+        cells.append((str(row.rank), span(row.step), share(row.idle, 1), span(row.waits)))
     first, *others = aligned(cells)
     yield ""
     yield paint(first, BOLD, color)

@@ -5,30 +5,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from torchlint.program.machine.copying import walk
 
-
-@dataclass(frozen=True, slots=True)
-class FileState:
-    """What tells two states of a file apart without reading it. Of a folder only `inode` and `mode`
-    count.
-
-    Args:
-        mtime_ns: last change of the contents, nanoseconds since 1970.
-        size: in bytes.
-        inode: changes when another file takes its place.
-        mode: kind and permissions.
-    """
-
-    mtime_ns: int
-    size: int
-    inode: int
-    mode: int
-
-
+FileState = tuple[int, int, int, int]
+"""What tells two states of a file apart without reading it: its last change in nanoseconds, its
+size, its inode, which is another where another file takes its place, and its mode. Of a folder
+only the last two count."""
 Manifest = Mapping[str, FileState]
 """The state of a folder, by path relative to it. Skips what a copy skips: caches, virtual
 environments."""
@@ -47,9 +31,7 @@ def manifest(root: Path) -> Manifest:
         # have states.
         plain = not entry.is_dir(follow_symlinks=False)
         mtime, size = (status.st_mtime_ns, status.st_size) if plain else (0, 0)
-        states[os.path.relpath(entry.path, root)] = FileState(
-            mtime, size, status.st_ino, status.st_mode
-        )
+        states[os.path.relpath(entry.path, root)] = mtime, size, status.st_ino, status.st_mode
     return states
 
 

@@ -26,11 +26,7 @@ _STEPS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005)
 """Steps of evenly spaced ticks, as shares of the decade below the high end."""
 _STRIP = 30
 _AXIS = 24
-_BLOCKS = 150
-_BARS = 44
 _LANE = 22
-_WIDEST_BAR = 70.0
-"""Per cent of the width that the longest bar takes; the rest is for its number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,66 +135,6 @@ def strip_axis(scale: Scale, *, key: str, title: str) -> Markup:
     marks = [_anchored(scale.at(tick), f"{line}{text}{tick:g}x</text>") for tick in scale.ticks]
     ticks = ", ".join(f"{tick:g}x" for tick in scale.ticks)
     return _drawing(key, title, ticks, _AXIS, _inset(marks, 4, 92))
-
-
-def paired_blocks(blocks: Sequence[tuple[float, float]], *, key: str, title: str) -> Markup:
-    """Return the raw times of paired blocks in the order measured.
-
-    Circles are the original, squares the variant.
-
-    Args:
-        blocks: (original, variant) nanoseconds; the axis is logarithmic, in milliseconds.
-        key: makes ids unique on the page.
-        title: what the variant is.
-    """
-    pairs = [(before / 1e6, after / 1e6) for before, after in blocks]
-    scale = axis([value for pair in pairs for value in pair], least_span=1.2)
-    top, bottom = 8.0, _BLOCKS - 8.0
-
-    def height(value: float) -> float:
-        return round(bottom - (bottom - top) * scale.at(value), 1)
-
-    lines = [
-        f'<line class="grid" x1="0%" x2="100%" y1="{height(tick)}" y2="{height(tick)}"/>'
-        f'<text class="end" x="-6" y="{height(tick) + 4}" text-anchor="end">{tick:g} ms</text>'
-        for tick in scale.ticks
-    ]
-    points = []
-    for index, (before, after) in enumerate(pairs):
-        x, first, second = _share((index + 0.5) / len(pairs)), height(before), height(after)
-        points.append(f'<line class="link" x1="{x}" x2="{x}" y1="{first}" y2="{second}"/>')
-        points.append(f'<circle class="before" cx="{x}" cy="{first}" r="3.5"/>')
-        square = f'<rect class="after" x="-3" y="{second - 3}" width="6" height="6"/>'
-        points.append(f'<svg class="at" x="{x}">{square}</svg>')
-    said = f"{len(pairs)} pairs, logarithmic axis from {scale.low:.3g} to {scale.high:.3g} ms"
-    return _drawing(key, title, said, _BLOCKS, _inset([*lines, *points], 22, 76))
-
-
-def bars(
-    pair: tuple[float, float],
-    largest: float,
-    *,
-    key: str,
-    title: str,
-    shown: tuple[str, str],
-) -> Markup:
-    """Return two bars, before over after, on a linear axis that ends at `largest`.
-
-    Args:
-        pair: before and after.
-        largest: what the longest bar of the group stands for, above 0.
-        key: makes ids unique on the page.
-        title: what the bars are of.
-        shown: the numbers in words.
-    """
-    marks = []
-    for index, (kind, value, text) in enumerate(zip(("before", "after"), pair, shown, strict=True)):
-        y = 3 + index * 20
-        share = _WIDEST_BAR * value / largest / 100
-        width = _share(share)
-        marks.append(f'<rect class="bar {kind}" x="0" y="{y}" width="{width}" height="16"/>')
-        marks.append(_anchored(share, f'<text x="6" y="{y + 12.5}">{html.escape(text)}</text>'))
-    return _drawing(key, title, f"{shown[0]} before, {shown[1]} after", _BARS, marks)
 
 
 @dataclass(frozen=True, slots=True)

@@ -213,23 +213,13 @@ def _content(path: str) -> str:
     if not os.path.isfile(path):
         return "no regular file"
     with open(path, "rb") as file:  # noqa: PTH123 - a path of the program's, as it is
-        digest = (
-            hashlib.file_digest(file, "sha256")
-            if hasattr(hashlib, "file_digest")
-            else _digest(file)
-        )
+        digest = hashlib.sha256()
+        while block := file.read(1 << 20):
+            digest.update(block)
     found = os.stat(path)
     return (
         f"{found.st_size} bytes, mode {found.st_mode & 0o777:o}, sha256 {digest.hexdigest()[:16]}"
     )
-
-
-def _digest(file: io.BufferedReader) -> Any:
-    """Do what `hashlib.file_digest` does, which Python 3.10 has not."""
-    found = hashlib.sha256()
-    while block := file.read(1 << 20):
-        found.update(block)
-    return found
 
 
 def _settings() -> dict[str, str]:

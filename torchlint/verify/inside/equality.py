@@ -73,11 +73,12 @@ class Comparer:
         self,
         before: Mapping[str, Any],
         after: Mapping[str, Any],
-        band: float,
-        redrawn: bool,
-        shared: bool,
-        ignored: Collection[str],
-        anywhere: bool,
+        *,
+        band: float = 0.0,
+        redrawn: bool = False,
+        shared: bool = False,
+        ignored: Collection[str] = (),
+        anywhere: bool = False,
     ) -> None:
         self.before, self.after, self.band, self.shared = before, after, band, shared
         self.ignored = ignored
@@ -232,30 +233,12 @@ def _folded(notes: list[str]) -> list[str]:
     ]
 
 
-def compare(
-    before: Mapping[str, Any],
-    after: Mapping[str, Any],
-    *,
-    band: float = 0.0,
-    redrawn: bool = False,
-    shared: bool = False,
-    ignored: Collection[str] = (),
-    anywhere: bool = False,
-) -> dict[str, Any]:
+def compare(before: Mapping[str, Any], after: Mapping[str, Any], **how: Any) -> dict[str, Any]:
     """Compare two snapshots; see `Comparer` for the arguments and its `result` for the answer."""
-    return Comparer(before, after, band, redrawn, shared, ignored, anywhere).result()
+    return Comparer(before, after, **how).result()
 
 
-def compare_files(
-    before: str,
-    after: str,
-    *,
-    band: float = 0.0,
-    redrawn: bool = False,
-    shared: bool = False,
-    ignored: Collection[str] = (),
-    anywhere: bool = False,
-) -> dict[str, Any]:
+def compare_files(before: str, after: str, **how: Any) -> dict[str, Any]:
     """Compare two files of ``torch.save``: snapshots, or plain containers of tensors and numbers.
 
     Returns:
@@ -270,23 +253,14 @@ def compare_files(
             data = torch.load(path, map_location="cpu", weights_only=True)
         except Exception as error:
             reason = f"{path}: {type(error).__name__}: {str(error).partition(chr(10))[0]}"
-            return {
-                "level": UNKNOWN,
-                "max_abs": None,
-                "max_abs_by_name": {},
-                "notes": [reason],
-                "facts": [],
-            } | {
-                "rng_changed": None,
-                "different": [],
-                "effects": [],
-            }
+            nothing: dict[str, Any] = {"notes": [reason], "max_abs": None, "max_abs_by_name": {}}
+            lists: dict[str, list[str]] = {"facts": [], "different": [], "effects": []}
+            return {"level": UNKNOWN, **nothing, **lists, "rng_changed": None}
         marked = isinstance(data, dict) and MARK in data
         read.append(
             data if marked else snapshot(data if isinstance(data, dict) else {"value": data})
         )
-    how = {"band": band, "redrawn": redrawn, "shared": shared, "ignored": ignored}
-    return compare(*read, **how, anywhere=anywhere)  # type: ignore[arg-type]
+    return compare(*read, **how)
 
 
 def _other_generators(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:

@@ -125,7 +125,7 @@ class _Taker:
 
     def take(self, path: str, value: Any, depth: int) -> None:
         if isinstance(value, enum.Enum):
-            self.leaves[path] = {"kind": "plain", "type": type(value).__name__, "text": str(value)}
+            self.leaves[path] = _words(type(value).__name__, str(value))
             self.take(f"{path}.value", value.value, depth + 1)
         elif isinstance(value, _SCALARS):
             self.leaves[path] = _scalar(value)
@@ -167,7 +167,7 @@ class _Taker:
     def _compound(self, path: str, value: Any, depth: int) -> None:
         name = type(value).__name__
         if isinstance(value, torch.nn.parameter.UninitializedTensorMixin):
-            self.leaves[path] = {"kind": "plain", "type": name, "text": "not initialized"}
+            self.leaves[path] = _words(name, "not initialized")
         elif isinstance(value, torch.Tensor):
             self._tensor(path, value, depth)
         elif isinstance(value, Lazy):
@@ -186,15 +186,11 @@ class _Taker:
                 self.take(f"{path}.default_factory", value.default_factory, depth)
             self._attributes(path, value, depth)
         elif isinstance(value, (set, frozenset)):
-            self.leaves[path] = {
-                "kind": "plain",
-                "type": name,
-                "text": str(sorted(map(repr, value))),
-            }
+            self.leaves[path] = _words(name, str(sorted(map(repr, value))))
         elif isinstance(value, (list, tuple)):
             self._items(path, value, depth)
         elif isinstance(value, (torch.dtype, torch.device, torch.layout, range, slice)):
-            self.leaves[path] = {"kind": "plain", "type": name, "text": str(value)}
+            self.leaves[path] = _words(name, str(value))
         elif isinstance(value, torch.Generator):
             self.take(f"{path}.get_state()", value.get_state(), depth)
         elif type(value).__module__ == "numpy" and hasattr(value, "dtype"):
@@ -439,6 +435,10 @@ class _Taker:
         return found
 
 
+def _words(kind: str, text: str) -> Leaf:
+    return {"kind": "plain", "type": kind, "text": text}
+
+
 def _scalar(value: Any) -> Leaf:
     name = type(value).__name__
     if isinstance(value, complex):
@@ -450,12 +450,8 @@ def _scalar(value: Any) -> Leaf:
     if isinstance(value, float):
         return {"kind": "number", "type": name, "value": torch.tensor(value, dtype=torch.float64)}
     if isinstance(value, bytes):
-        return {"kind": "plain", "type": name, "text": f"{len(value)} bytes, {_digest(value)[:16]}"}
-    return {
-        "kind": "plain",
-        "type": name,
-        "text": str.__str__(value) if isinstance(value, str) else repr(value),
-    }
+        return _words(name, f"{len(value)} bytes, {_digest(value)[:16]}")
+    return _words(name, str.__str__(value) if isinstance(value, str) else repr(value))
 
 
 def _content(cell: types.CellType) -> Any:

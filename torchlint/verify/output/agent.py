@@ -15,8 +15,12 @@ from torchlint.verify.output import phrases, sentences
 from torchlint.verify.output.table import Row, Table, table
 
 _ARROW = "->"
-_DEAREST = 5
-"""Lines that still wait of which is told."""
+_TITLES = {
+    "": "fact",
+    "Interactions": "interaction",
+    "Warnings": "warning",
+    "How this was measured": "method",
+}
 
 
 def render(report: Report, typed: Sequence[str], tokens: int) -> str:
@@ -36,31 +40,9 @@ def _lines(report: Report) -> Iterator[str]:
     yield f"verdict: {sentences.headline(report)}"
     yield f"on: {sentences.device_line(report)}"
     yield from (_row(found, row) for row in found.rows)
-    yield from _reasons(report)
-    proved, unproved = sentences.proof(report)
-    yield from (f"proved: {each}" for each in proved)
-    yield from (f"not proved: {each}" for each in unproved)
-    if report.proof is not None:
-        yield f"written: {visible(report.proof.outcome)}"
-    yield from (f"warning: {each}" for each in sentences.warnings(report))
-    yield from (f"interaction: {visible(each)}" for each in report.interactions)
-    lines, counts = sentences.unused_imports(report)
-    if counts is not None:
-        left = f"left ({phrases.basis_label(counts.basis)}):"
-        for line in lines[:_DEAREST]:
-            yield f"{left} {sentences.line_words(line, counts, phrases.unit(report))}"
-    yield from (f"not verified: {visible(each)}" for each in report.skipped)
-    yield from (f"method: {each}" for each in [sentences.method(report)] if each)
+    for title, lines in sentences.parts(report, ()).items():
+        yield from (f"{_TITLES.get(title, title.lower())}: {each}" for each in lines)
     yield from (f"files: {each}" for each in sentences.safety(report))
-
-
-def _reasons(report: Report) -> Iterator[str]:
-    """Yield what stands behind the verdicts, once for all that it is said of."""
-    groups: dict[str, list[str]] = {}
-    for each in report.variants:
-        for reason in sentences.reasons(each):
-            groups.setdefault(reason, []).append(sentences.name(each))
-    yield from (f"why: {', '.join(names)}: {reason}" for reason, names in groups.items())
 
 
 def _row(found: Table, row: Row) -> str:

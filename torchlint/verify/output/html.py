@@ -15,11 +15,6 @@ _ARROW = "→"
 _OPEN = 4
 """So many fixes are shown unfolded."""
 _LINES = 40
-_METRICS = (
-    ("syncs", "Syncs"),
-    ("h2d_bytes", "Bytes to the device (H2D)"),
-    ("d2h_bytes", "Bytes to the host (D2H)"),
-)
 _STATISTICS = (
     "Paired blocks: the log ratio of each pair of blocks from one round, their Hodges-Lehmann "
     "estimate, and the exact "
@@ -51,9 +46,8 @@ def _page(report: Report) -> dict[str, Any]:
     tree, *_ = sentences.safety(report)
     fixes = [_fix(report, each) for each in report.variants]
     changed = "with the fix" if report.versions is None else report.versions[1]
-    facts = (
-        [f"Not measured: {', '.join(found.unmeasured)}."] if found.unmeasured and found.rows else []
-    )
+    parts = sentences.parts(report, found.unmeasured if found.rows else ())
+    aside = ("Why", "Warnings", "How this was measured")
     return {
         "command": sentences.command(report),
         "headline": sentences.headline(report),
@@ -64,33 +58,14 @@ def _page(report: Report) -> dict[str, Any]:
         "warnings": sentences.warnings(report),
         "columns": found.columns,
         "rows": found.rows,
-        "facts": [*facts, *filter(None, [sentences.process_times(report)])],
-        "interactions": report.interactions,
-        "proof": [
-            (title, lines)
-            for title, lines in zip(("Proved", "Not proved"), sentences.proof(report), strict=True)
-            if lines
-        ],
-        "basis_of_proof": [
-            each
-            for each in (
-                sentences.basis_of_proof(report),
-                words.visible(report.proof.outcome) if report.proof is not None else "",
-            )
-            if each
-        ],
+        "parts": {title: lines for title, lines in parts.items() if title not in aside},
         "min_effect": f"{report.plan.min_effect * 100:.3g} %",
         "unit": phrases.unit(report),
         **_forest(report),
-        "blocks": list(_blocks(report)),
-        "basis": _basis(report),
-        "traffic": list(_traffic(report)),
-        "uncounted": sentences.unavailable(report),
         "fixes": fixes,
         "open": len(fixes) <= _OPEN,
         "changed": changed,
         "method": _method(report, tree),
-        "skipped": report.skipped,
         "blocked": report.blocked_writes,
     }
 
@@ -150,61 +125,6 @@ def _forest(report: Report) -> dict[str, Any]:
         rows.append(row("null", "null control", "", null.ratio, verdict, tone, tone))
     title = "Axis: time before over time after, logarithmic"
     return {"forest": rows, "axis": svg.strip_axis(scale, key="forest-axis", title=title)}
-
-
-def _blocks(report: Report) -> Iterator[dict[str, Any]]:
-    measured = [(phrases.label(each), each.blocks_ns) for each in report.variants]
-    if report.null_control is not None:
-        measured.append(("null control", report.null_control.blocks_ns))
-    for index, (name, blocks) in enumerate(measured):
-        # A time of 0 cannot be measured, and has no place on a logarithmic axis.
-        pairs = [pair for pair in blocks if min(pair) > 0]
-        if pairs:
-            title = f"Paired blocks of {name}"
-            drawing = svg.paired_blocks(pairs, key=f"blocks-{index}", title=title)
-            yield {"name": name, "drawing": drawing, "caption": f"blocks 1 to {len(pairs)}"}
-
-
-def _basis(report: Report) -> str:
-    labels = {
-        phrases.basis_label(counts.basis)
-        for counts in map(phrases.counted, report.variants)
-        if counts is not None
-    }
-    return labels.pop() if len(labels) == 1 else ""
-
-
-def _traffic(report: Report) -> Iterator[dict[str, Any]]:
-    for name, heading in _METRICS:
-        pairs = [
-            (each, counts, pair)
-            for each in report.variants
-            if (counts := phrases.counted(each)) is not None
-            and (pair := getattr(counts, name)) is not None
-        ]
-        if not pairs:
-            continue
-        largest = max(max(pair) for _, _, pair in pairs)
-        moved = [found for found in pairs if any(found[2])]
-        drawn = []
-        for index, (each, counts, pair) in enumerate(moved):
-            first, second = (
-                words.number(value) if name == "syncs" else words.size(value) for value in pair
-            )
-            title = (
-                f"{phrases.label(each)}: {heading} a {phrases.unit(report)}, "
-                f"{phrases.basis_label(counts.basis)}"
-            )
-            drawing = svg.bars(
-                pair, largest, key=f"{name}-{index}", title=title, shown=(first, second)
-            )
-            drawn.append({"name": phrases.label(each), "drawing": drawing})
-        nothing = f"0 before and after: {len(pairs) - len(moved)} of {len(pairs)} measured."
-        yield {
-            "name": heading,
-            "bars": drawn,
-            "nothing": nothing if len(moved) < len(pairs) else "",
-        }
 
 
 def _fix(report: Report, variant: VariantResult) -> dict[str, Any]:

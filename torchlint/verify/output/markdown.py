@@ -20,7 +20,8 @@ from torchlint.verify.output.table import Cell, Column, Row, Table, table
 LONGEST = 60_000
 """Characters of a comment at most; GitHub refuses more than 65,536."""
 _TABLE = 28_000
-_LISTS = 14_000
+_LIST = 2_500
+_FOLDED = ("Why", "Not verified", "How this was measured")
 _NAME = 160
 _SENTENCE = 600
 _MARKUP = re.compile(r"[&<>\\`*_\[\]|~^$]|(?<=:)/(?=/)|(?<=www)\.", re.IGNORECASE)
@@ -40,7 +41,7 @@ def render(report: Report, *, color: bool = False) -> str:
         escaped(words.clipped(sentences.device_line(report), _SENTENCE)),
         "",
     ]
-    body = [*head, *_table(found), "", *_lists(report, found), *_measured(report)]
+    body = [*head, *_table(found), "", *_lists(report, found)]
     text = "\n".join(body) + "\n"
     return text + "".join(_diffs(report.variants, LONGEST - len(text)))
 
@@ -109,42 +110,18 @@ def _line(cells: Iterable[str]) -> str:
 
 
 def _lists(report: Report, found: Table) -> Iterator[str]:
-    facts = (
-        [f"Not measured: {', '.join(found.unmeasured)}."] if found.unmeasured and found.rows else []
-    )
-    facts += [
-        *sentences.unavailable(report),
-        *(line for line in sentences.safety(report)[:1] if report.tree_unchanged),
-    ]
-    loud = [] if report.tree_unchanged is not False else [sentences.safety(report)[0]]
-    proved, unproved = sentences.proof(report)
-    yield from _list("Proved", proved, _LISTS // 6)
-    yield from _list("Not proved", unproved, _LISTS // 6)
-    if report.proof is not None:
-        basis = [sentences.basis_of_proof(report), report.proof.outcome]
-        yield from _list("", [each for each in basis if each], _LISTS // 6)
-    yield from _list("", [*loud, *facts], _LISTS // 4)
-    yield from _list("Warnings", sentences.warnings(report), _LISTS // 4)
-    yield from _list("Interactions", report.interactions, _LISTS // 4)
-    yield from _folded("Why", sentences.why(report), _LISTS // 4)
-    yield from _folded("Not verified", report.skipped, _LISTS // 4)
-
-
-def _measured(report: Report) -> Iterator[str]:
-    machine = sentences.surroundings(report)
-    facts = [machine, sentences.method(report), sentences.process_times(report)]
-    blocked = sentences.safety(report)[1:]
+    tree, *blocked = sentences.safety(report)
     version = f"torchlint {report.version}, {report.date}. {sentences.took(report)}"
-    yield from _folded(
-        "How this was measured",
-        [*filter(None, facts), *sentences.extra(report), *blocked, version],
-        _LISTS // 4,
-    )
+    parts = sentences.parts(report, found.unmeasured if found.rows else ())
+    how = parts.pop(_FOLDED[-1], ())
+    parts[_FOLDED[-1]] = (sentences.surroundings(report), *how, *blocked, version)
+    if report.tree_unchanged is not None:
+        yield from _list("", [tree])
+    for title, lines in parts.items():
+        yield from (_folded if title in _FOLDED else _list)(title, lines)
 
 
-def _list(title: str, lines: Sequence[str], budget: int) -> Iterator[str]:
-    if not lines:
-        return
+def _list(title: str, lines: Sequence[str]) -> Iterator[str]:
     if title:
         yield from (f"**{title}**", "")
     # A line that begins like a list or a heading stays a line.
@@ -152,22 +129,15 @@ def _list(title: str, lines: Sequence[str], budget: int) -> Iterator[str]:
         f"- {'<!-- -->' if _MARKER.match(line) else ''}{escaped(words.clipped(line, _SENTENCE))}"
         for line in lines
     ]
-    kept = _fitting(items, budget)
+    kept = _fitting(items, _LIST)
     yield from kept
     if len(kept) < len(items):
         yield f"- and {len(items) - len(kept)} more"
     yield ""
 
 
-def _folded(title: str, lines: Sequence[str], budget: int) -> Iterator[str]:
-    if lines:
-        yield from (
-            f"<details><summary>{title}</summary>",
-            "",
-            *_list("", lines, budget),
-            "</details>",
-            "",
-        )
+def _folded(title: str, lines: Sequence[str]) -> Iterator[str]:
+    yield from (f"<details><summary>{title}</summary>", "", *_list("", lines), "</details>", "")
 
 
 def _fitting(lines: Sequence[str], budget: int) -> list[str]:
@@ -184,7 +154,7 @@ def _fitting(lines: Sequence[str], budget: int) -> list[str]:
 def _diffs(variants: Sequence[VariantResult], budget: int) -> Iterator[str]:
     """Yield one folded diff a fix; what does not fit is cut with a line that says so."""
     # The diff of all fixes together repeats theirs.
-    single = [each for each in variants if each.diff and each.kind not in ("all", "without")]
+    single = [each for each in variants if each.diff and each.kind != "all"]
     left = len(single)
     last = (
         "\n{} more diffs are left out: a comment on GitHub is limited. The html format has them.\n"

@@ -112,8 +112,6 @@ def label(variant: VariantResult) -> str:
         return title or "all together"
     if variant.kind == "version":
         return title
-    if variant.kind == "without":
-        return title or f"all without {visible(variant.id.removeprefix('without:'))}"
     if variant.kind == "group":
         return title or code(variant)
     return f"{code(variant)} {title}".strip()

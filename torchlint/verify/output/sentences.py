@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
+from collections.abc import Sequence
 
 from torchlint.program.traffic import CountLine
 from torchlint.report.kit import words
@@ -121,7 +122,7 @@ def unavailable(report: Report) -> tuple[str, ...]:
 
 def name(variant: VariantResult) -> str:
     """Return how a sentence calls a variant: ``TL603 at pkg/model.py:15``, ``all together``."""
-    if variant.kind in ("all", "without", "version"):
+    if variant.kind in ("all", "version"):
         return phrases.label(variant)
     return (
         f"{phrases.code(variant)} at {visible(variant.where)}"
@@ -165,22 +166,63 @@ def idle(report: Report) -> tuple[VariantResult, ...]:
 
 
 def why(report: Report) -> tuple[str, ...]:
-    """Return the reasons behind all verdicts, each with the variant's name; one line for all that
-    did not run."""
-    found = [
-        f"{name(each)}: {reason}"
-        for each in report.variants
-        if each.speed.verdict is not Verdict.NOT_EXERCISED
-        for reason in reasons(each)
-    ]
+    """Return the reasons behind all verdicts, each once, with the names of the variants that it is
+    said of."""
     groups: dict[str, list[str]] = {}
-    for each in idle(report):
-        reason = visible(each.speed.why) or "no line that the fix changes ran"
-        groups.setdefault(reason, []).append(name(each))
-    return (
-        *found,
-        *(f"not exercised: {', '.join(names)}: {reason}" for reason, names in groups.items()),
-    )
+    for each in report.variants:
+        known = reasons(each)
+        idle = each.speed.verdict is Verdict.NOT_EXERCISED
+        for reason in known[:1] if idle else known:
+            groups.setdefault(reason, []).append(name(each))
+    return tuple(f"{', '.join(names)}: {reason}" for reason, names in groups.items())
+
+
+LEFT_OVER = 5
+"""Lines that still wait of which is told."""
+
+
+def parts(report: Report, unmeasured: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Return what is said below the table, by title; what has none is without a word.
+
+    Args:
+        report: what was found.
+        unmeasured: columns of the table that were left out.
+    """
+    proved, unproved = proof(report)
+    outcome = "" if report.proof is None else visible(report.proof.outcome)
+    before = phrases.before_ms(report)
+    facts = [f"Not measured: {', '.join(unmeasured)}."] if unmeasured else []
+    if before is not None:
+        threads = ""
+        if report.machine.device == "cpu":  # which are others under profile
+            count = pluralise(report.machine.threads, "thread")
+            threads = f" with {count} (--threads; profile leaves a program its own number)"
+        time = f"{phrases.milliseconds(before)} a {phrases.unit(report)}"
+        facts.insert(0, f"Original: {time} on the {phrases.clock(report)}{threads}.")
+    lines, counts = unused_imports(report)
+    left = [] if counts is None else [line_words(line, counts, report) for line in lines]
+    if len(left) > LEFT_OVER:
+        left[LEFT_OVER:] = [f"and {len(left) - LEFT_OVER} more lines"]
+    where = "after all fixes" if report.versions is None else f"in {report.versions[1]}"
+    basis = "" if counts is None else phrases.basis_label(counts.basis)
+    found: dict[str, Sequence[str]] = {
+        "Proved": proved,
+        "Not proved": unproved,
+        "Written": [outcome],
+        "": [
+            basis_of_proof(report),
+            *facts,
+            *(f"{each[0].upper()}{each[1:]}" for each in unavailable(report)),
+        ],
+        "Why": why(report),
+        "Interactions": [visible(each) for each in report.interactions],
+        f"Left {where} ({basis})": left,
+        "Warnings": warnings(report),
+        "Not verified": [visible(each) for each in report.skipped],
+        "How this was measured": [process_times(report), method(report), *extra(report)],
+    }
+    told = {title: tuple(filter(None, each)) for title, each in found.items()}
+    return {title: each for title, each in told.items() if each}
 
 
 def process_times(report: Report) -> str:
@@ -277,11 +319,11 @@ def unused_imports(report: Report) -> tuple[tuple[CountLine, ...], Counts | None
     return (), None
 
 
-def line_words(line: CountLine, counts: Counts, unit: str) -> str:
+def line_words(line: CountLine, counts: Counts, report: Report) -> str:
     """Return what one source line does a step: ``pkg/model.py:15  3 syncs/step (item())``."""
     what = f" ({visible(line.what)})" if line.what else ""
     amount = words.number(line.count / counts.steps) if counts.steps else words.DASH
-    return f"{visible(line.file)}:{line.line}  {amount} {line.kind}/{unit}{what}"
+    return f"{visible(line.file)}:{line.line}  {amount} {line.kind}/{phrases.unit(report)}{what}"
 
 
 def method(report: Report) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from torchlint.report.kit import words
 from torchlint.report.kit.terminal import BOLD, GREEN, RED, YELLOW, columns, paint, shown_line
 from torchlint.verify.model import Report
-from torchlint.verify.output import phrases, sentences
+from torchlint.verify.output import sentences
 from torchlint.verify.output.table import Cell, Table, table
 
 _ARROW = "->"
@@ -15,7 +15,6 @@ _GAP = "  "
 _TONES = {"good": GREEN, "bad": RED, "doubt": YELLOW}
 _NARROWEST = {"where": 16, "fix": 20, "name": 16}
 """Terminal columns below which a column is not shortened."""
-_LEFT_OVER = 5
 
 
 def render(report: Report, *, color: bool = False, width: int | None = None) -> str:
@@ -89,63 +88,19 @@ def _stacked(found: Table, color: bool) -> Iterator[str]:
                 yield f"{_GAP}{names[column.name]:<{indent}}{value}"
 
 
-def _threads(report: Report) -> str:
-    """Say with how many threads, which are others under profile."""
-    if report.machine.device != "cpu":
-        return ""
-    count = words.pluralise(report.machine.threads, "thread")
-    return f" with {count} (--threads; profile leaves a program its own number)"
-
-
 def _below(report: Report, found: Table, color: bool) -> Iterator[str]:
-    before = phrases.before_ms(report)
-    facts = [
-        (
-            f"Original: {phrases.milliseconds(before)} a {phrases.unit(report)} on the "
-            f"{phrases.clock(report)}{_threads(report)}."
-        )
-        if before is not None
-        else "",
-        sentences.process_times(report),
-        f"Not measured: {', '.join(found.unmeasured)}." if found.unmeasured and found.rows else "",
-    ]
-    facts += [f"{each[0].upper()}{each[1:]}" for each in sentences.unavailable(report)]
-    facts += [sentences.method(report), *sentences.extra(report)]
-    proved, unproved = sentences.proof(report)
-    yield from _block("Proved", proved)
-    yield from _block("Not proved", unproved)
-    basis = [sentences.basis_of_proof(report), report.proof.outcome if report.proof else ""]
-    yield from _block("", [shown_line(each).text for each in basis if each], "")
-    yield from _block("", [each for each in facts if each], "")
-    yield from _block("Why", sentences.why(report))
-    yield from _block("Interactions", [shown_line(each).text for each in report.interactions])
-    yield from _left_over(report)
-    yield from _block("Warnings", sentences.warnings(report))
-    yield from _block("Not verified", [shown_line(each).text for each in report.skipped])
+    for title, lines in sentences.parts(report, found.unmeasured if found.rows else ()).items():
+        yield from _block(title, lines)
     tree, *blocked = sentences.safety(report)
-    tree = paint(tree, RED, color and report.tree_unchanged is False)
-    yield from _block("", (tree, *blocked, sentences.took(report)), "")
+    yield from ("", paint(tree, RED, color and report.tree_unchanged is False))
+    yield from (shown_line(line).text for line in (*blocked, sentences.took(report)))
 
 
-def _left_over(report: Report) -> Iterator[str]:
-    lines, counts = sentences.unused_imports(report)
-    if counts is None or not lines:
-        return
-    shown = [
-        sentences.line_words(line, counts, phrases.unit(report)) for line in lines[:_LEFT_OVER]
-    ]
-    if len(lines) > _LEFT_OVER:
-        shown.append(f"and {len(lines) - _LEFT_OVER} more lines")
-    where = "after all fixes" if report.versions is None else f"in {report.versions[1]}"
-    yield from _block(f"Left {where} ({phrases.basis_label(counts.basis)})", shown)
-
-
-def _block(title: str, lines: Sequence[str], indent: str = _GAP) -> Iterator[str]:
-    if lines:
-        yield ""
-        if title:
-            yield f"{title}:"
-        yield from (f"{indent}{line}" for line in lines)
+def _block(title: str, lines: Sequence[str]) -> Iterator[str]:
+    yield ""
+    if title:
+        yield f"{title}:"
+    yield from (f"{_GAP if title else ''}{shown_line(line).text}" for line in lines)
 
 
 def _shorten(texts: dict[str, list[str]], name: str, width: int) -> None:

@@ -93,23 +93,16 @@ class FunctionRequest:
 
 @frozen
 class Fixed:
-    """A copy of the project with fixes, what they promise together, and whether all of them are
-    safe."""
+    """A copy of the project with fixes."""
 
-    name: str
+    variant: Variant
+    unit: FixUnit
     folder: Path
-    expected: Expected = Expected.CLOSE
-    safe: bool = False
 
-
-@frozen
-class Outcome:
-    """What is known of one fixed version."""
-
-    speed: Speed
-    equality: Equality | None
-    status: Status = Status.OK
-    error: str = ""
+    @property
+    def name(self) -> str:
+        """Return what the version is called."""
+        return self.variant.name
 
 
 def parse_target(text: str, root: Path) -> Target:
@@ -169,7 +162,7 @@ def run(
     latest = f"in about {max(0.0, watch.left):.0f} s at the latest (--budget)"
     before = manifest(request.root)
     variants, notes = sound(planned(request.units, options.ablation), request.documents)
-    fixed = [variant for variant in variants if variant.unit is not None]
+    fixed = [(each, each.unit) for each in variants if each.unit is not None]
     with Workspace(keep=options.keep) as workspace:
         say(
             f"plan: {request.typed}: {pluralise(len(fixed), 'version')} with fixes; compares "
@@ -179,7 +172,7 @@ def run(
         say(f"plan: runs your code in copies under {workspace.path}")
         original = workspace.copy(request.root, "v0")
         copies = [
-            _copied(variant, number, request, workspace) for number, variant in enumerate(fixed, 1)
+            _copied(*each, number, request, workspace) for number, each in enumerate(fixed, 1)
         ]
         with session(options, workspace) as live:
             live.demand()
@@ -199,6 +192,14 @@ def run(
                 ),
             )
             outcomes = calls.compare(copies)
+            results = [
+                replace(
+                    outcomes[each.name],
+                    blocks_ns=calls.times.blocks_ns(each.name),
+                    diff=diff([each.unit], request.documents),
+                )
+                for each in copies
+            ]
             machine, plan = live.machine(calls.times), live.plan()
             notes = [*filter(None, [live.site.host.busy]), *calls.notes, *notes]
         notes += workspace.notes
@@ -212,7 +213,7 @@ def run(
         date=date.today().isoformat(),
         machine=machine,
         plan=plan,
-        variants=tuple(_result(each, outcomes[each.name], calls.times, request) for each in fixed),
+        variants=tuple(results),
         null_control=calls.times.null_control(),
         tree_unchanged=not changed,
         warnings=(*changed, *watch.words(cut), *notes),
@@ -222,32 +223,13 @@ def run(
     )
 
 
-def _copied(variant: Variant, number: int, request: FunctionRequest, workspace: Workspace) -> Fixed:
-    assert variant.unit is not None
+def _copied(
+    variant: Variant, unit: FixUnit, number: int, request: FunctionRequest, workspace: Workspace
+) -> Fixed:
     folder = workspace.copy(request.root, f"v{number}")
-    for file, data in applied([variant.unit], request.documents).items():
+    for file, data in applied([unit], request.documents).items():
         replace_file(folder, file, data)
-    return Fixed(variant.name, folder, variant.unit.expected, variant.unit.safe)
-
-
-def _result(
-    variant: Variant, outcome: Outcome, times: Times, request: FunctionRequest
-) -> VariantResult:
-    assert variant.unit is not None
-    return VariantResult(
-        id=variant.name,
-        kind=variant.kind,
-        fixes=variant.ids,
-        title=variant.title,
-        where=variant.where,
-        speed=outcome.speed,
-        status=outcome.status,
-        equality=outcome.equality,
-        blocks_ns=times.blocks_ns(variant.name),
-        error=outcome.error,
-        diff=diff([variant.unit], request.documents),
-        note=variant.unit.note,
-    )
+    return Fixed(variant, unit, folder)
 
 
 class FunctionCalls:
@@ -304,11 +286,11 @@ class FunctionCalls:
         self.inputs = None if factory else inputs
         self._files = 0
 
-    def compare(self, copies: Sequence[Fixed]) -> dict[str, Outcome]:
+    def compare(self, copies: Sequence[Fixed]) -> dict[str, VariantResult]:
         """Check every version, then time those that run; raises as `run` does. An interrupt ends
         it once the original has run."""
         first, second = self.saved(), self.saved()
-        outcomes: dict[str, Outcome] = {}
+        outcomes: dict[str, VariantResult] = {}
         try:
             for number, copy in enumerate(copies):
                 if number and time.monotonic() > self.end:
@@ -317,7 +299,8 @@ class FunctionCalls:
                 self.tick(f"comparing results: {copy.name}")
                 try:
                     equality = self._equality(first, second, self._called_in(copy.folder), copy)
-                    outcomes[copy.name] = Outcome(Speed(Verdict.NOT_MEASURED), equality)
+                    speed = Speed(Verdict.NOT_MEASURED)
+                    outcomes[copy.name] = copy.variant.result(speed, equality=equality)
                 except ProgramError as error:
                     outcomes[copy.name] = _broken(error, copy)
             timed = [
@@ -330,8 +313,9 @@ class FunctionCalls:
         except KeyboardInterrupt:
             self.times.interrupted = True
         why = INTERRUPTED if self.times.interrupted else NO_TIME
+        late = Speed(Verdict.NOT_MEASURED, why=why)
         for copy in copies:
-            outcomes.setdefault(copy.name, Outcome(Speed(Verdict.NOT_MEASURED, why=why), None))
+            outcomes.setdefault(copy.name, copy.variant.result(late))
         self.notes += [
             f"seed {seed}: {self.target.name} raises {error}" for seed, error in self.raises.items()
         ]
@@ -400,7 +384,7 @@ class FunctionCalls:
     def _equality(
         self, first: Sequence[str], second: Sequence[str], fixed: Sequence[str], copy: Fixed
     ) -> Equality:
-        redrawn = copy.expected is Expected.RNG
+        redrawn = copy.unit.expected is Expected.RNG
         found = []
         with self.live.fork() as worker:
             for seed, one, two, other in zip(self.seeds, first, second, fixed, strict=True):
@@ -409,7 +393,7 @@ class FunctionCalls:
                 compared = _compared(
                     worker, one, other, band=itself.band, redrawn=redrawn, ignored=noisy
                 )
-                equality = judged(compared, itself, copy.expected, safe=copy.safe)
+                equality = judged(compared, itself, copy.unit.expected, safe=copy.unit.safe)
                 unseen = tuple(
                     f"{name}: differs between two runs of the original, not compared"
                     for name in noisy
@@ -420,8 +404,8 @@ class FunctionCalls:
     # Times
 
     def _timed(
-        self, copies: Sequence[Fixed], outcomes: Mapping[str, Outcome]
-    ) -> dict[str, Outcome]:
+        self, copies: Sequence[Fixed], outcomes: Mapping[str, VariantResult]
+    ) -> dict[str, VariantResult]:
         """Return the outcomes with times; sets `times`."""
         self.tick(f"timing {len(copies) + 2} versions")
         folders = {
@@ -458,12 +442,14 @@ def _compared(worker: Worker, before: str, after: str, **how: object) -> Compari
     return comparison(worker.ask(compare=[before, after], how=how))
 
 
-def _broken(error: ProgramError, copy: Fixed) -> Outcome:
+def _broken(error: ProgramError, copy: Fixed) -> VariantResult:
     """Return the outcome of a version that fails where the original does not."""
     text = _told(error, copy.folder)
-    equality = Equality(Level.DIFFERENT, copy.expected, False, notes=(text,))
-    return Outcome(
-        Speed(Verdict.NOT_MEASURED, why=error.status.value), equality, error.status, text
+    return copy.variant.result(
+        Speed(Verdict.NOT_MEASURED, why=error.status.value),
+        equality=Equality(Level.DIFFERENT, copy.unit.expected, False, notes=(text,)),
+        status=error.status,
+        error=text,
     )
 
 

@@ -8,6 +8,7 @@ import statistics as numbers
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import torchlint
 from torchlint.api import RuleInfo, load_catalog
@@ -158,13 +159,9 @@ class _Examples:
         )
         if failure is not None and failure.kind == "empty":
             failure = None
-        result = VariantResult(
-            id=f"rule:{code}",
-            kind="rule",
-            fixes=(code,),
-            title=each.info.name,
-            where="",
-            speed=speed,
+        result = _result(
+            each,
+            speed,
             status=Status.OK if failure is None else failure.status,
             counts=counts,
             equality=equality,
@@ -221,19 +218,16 @@ def _ended(result: VariantResult, times: Times | None) -> str:
     return "spent" if result.speed.why == NO_TIME else ""
 
 
+def _result(each: Page, speed: Speed, **known: Any) -> VariantResult:
+    code = each.info.code
+    return VariantResult(f"rule:{code}", "rule", (code,), each.info.name, "", speed, **known)
+
+
 def _unmeasured(each: Page, why: str, status: Status = Status.OK) -> VariantResult:
     """Return the result of a rule whose examples do not run: for want of a package that is no
     failure."""
-    return VariantResult(
-        id=f"rule:{each.info.code}",
-        kind="rule",
-        fixes=(each.info.code,),
-        title=each.info.name,
-        where="",
-        speed=Speed(Verdict.NOT_MEASURED, why=why),
-        status=status,
-        error="" if status is Status.OK else why,
-    )
+    error = "" if status is Status.OK else why
+    return _result(each, Speed(Verdict.NOT_MEASURED, why=why), status=status, error=error)
 
 
 def _all_nulls(results: Sequence[_Outcome]) -> NullControl | None:

@@ -8,9 +8,10 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from torchlint.base.records import frozen
+from torchlint.program.machine.processes import Child
 from torchlint.verify.inside.channel import POLL, Channel
 from torchlint.verify.session.timing import Block, Lane, take_turns
 from torchlint.verify.session.wire import Listener, ProgramError, asked
@@ -25,16 +26,6 @@ SPENT = "was in a block when the time was over (--budget)"
 _QUIT_SECONDS = 5.0
 
 
-class Runnable(Protocol):
-    """What lock-step needs of a child process."""
-
-    def poll(self) -> int | None: ...
-    def wait(self, timeout: float | None = ...) -> int | None: ...
-    def freeze(self) -> None: ...
-    def thaw(self) -> None: ...
-    def stop(self, grace: float = ...) -> None: ...
-
-
 class Resident(Lane):
     """A variant's process in one launch; it calls when it has warmed up.
 
@@ -44,11 +35,11 @@ class Resident(Lane):
         address: where it calls.
     """
 
-    def __init__(self, name: str, start: Callable[[], Runnable], address: Path) -> None:
+    def __init__(self, name: str, start: Callable[[], Child], address: Path) -> None:
         super().__init__(name)
         self.start = start
         self.address = address
-        self.child: Runnable | None = None
+        self.child: Child | None = None
         self.prefetched = 0
         self.steps, self.settle, self.timeout = BLOCK_STEPS, 0, 0.0
         """Of each block: the steps that are measured, those before them, and the most seconds for

@@ -18,8 +18,8 @@ from torchlint.base.records import frozen
 from torchlint.program.command import Command, free_port
 from torchlint.program.machine.environment import RUN_VARIABLE, child_environment, python_path
 from torchlint.program.machine.processes import Child, ending
-from torchlint.verify.machine.pristine import Pristine
 from torchlint.verify.model import Level, Status
+from torchlint.verify.script.pristine import Pristine
 from torchlint.verify.script.warm import Warm
 from torchlint.verify.session.promise import Comparison, comparison
 from torchlint.verify.session.site import Site

@@ -25,14 +25,13 @@ from torchlint.program.traffic import UNUSED
 from torchlint.report.kit.words import pluralise
 from torchlint.verify.errors import OriginalFailedError
 from torchlint.verify.fixes import applied, diff
-from torchlint.verify.machine import noise_probe
-from torchlint.verify.machine.pristine import Pristine
 from torchlint.verify.model import Counts, Judged, Proof, Report, Status, VariantResult
 from torchlint.verify.options import Options
 from torchlint.verify.proof import Grounds, judged
 from torchlint.verify.script import check_pass, count_pass, reference
 from torchlint.verify.script.check_pass import Checked
 from torchlint.verify.script.pacing import Pace, stages_of
+from torchlint.verify.script.pristine import Pristine
 from torchlint.verify.script.reference import Explored, Reference
 from torchlint.verify.script.request import Request
 from torchlint.verify.script.run_extent import RunExtent
@@ -259,8 +258,6 @@ class _Verification:
             busy = self.request.doctor.host.busy
             if busy:
                 self.say(f"plan: {busy}")
-            width = noise_probe.half_width(noise_probe.probe(), options.pairs)
-            self.say(f"plan: {noise_probe.words(width, options.pairs)}")
         try:
             self._passes()
         except SpentError:

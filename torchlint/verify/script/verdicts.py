@@ -135,13 +135,8 @@ def results(
             continue
         name = variant.name
         found.append(
-            VariantResult(
-                id=name,
-                kind=variant.kind,
-                fixes=variant.ids,
-                title=variant.title,
-                where=variant.where,
-                speed=measured[name],
+            variant.result(
+                measured[name],
                 status=checked.status.get(name, Status.OK),
                 exercised=_exercised(variant, base),
                 counts=counts.get(name),
@@ -150,7 +145,6 @@ def results(
                 blocks_ns=timed.blocks_ns(name),
                 error=checked.errors.get(name, ""),
                 diff=diffs.get(name, ""),
-                note=variant.unit.note,
             )
         )
     return tuple(found)
@@ -184,20 +178,12 @@ def unreached(
     """Return the results of fixes that were not compared, as no line that they change runs;
     `extent` is how far."""
     return tuple(
-        VariantResult(
-            id=variant.name,
-            kind=variant.kind,
-            fixes=variant.ids,
-            title=variant.title,
-            where=variant.where,
-            speed=Speed(
-                Verdict.NOT_EXERCISED, why=f"not reached in {extent} (--check-steps, --budget)"
-            ),
+        single(unit).result(
+            Speed(Verdict.NOT_EXERCISED, why=f"not reached in {extent} (--check-steps, --budget)"),
             exercised=False,
             diff=diff([unit], documents),
-            note=unit.note,
         )
-        for unit, variant in zip(units, map(single, units), strict=True)
+        for unit in units
     )
 
 

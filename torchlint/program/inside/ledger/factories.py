@@ -33,15 +33,20 @@ def _wanted(args: Sequence[Any], kwargs: dict[str, Any], inherits: bool) -> bool
 
 
 def _make(
-    events: Events, func: Any, args: Sequence[Any], kwargs: dict[str, Any], cuda: bool
+    events: Events,
+    func: Any,
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    cuda: bool,
+    default: bool = True,
 ) -> Any:
-    """Call the factory on the host and tag what it makes."""
+    """Call the factory on the host and tag what it makes; some take no `default` device."""
     if elsewhere(kwargs.get("device")):
         return func(*args, **kwargs)
     now = events.now
     kwargs = dict(kwargs)
     pinned = bool(kwargs.pop("pin_memory", False))
-    if kwargs.get("device") is not None or default_is_cuda():
+    if kwargs.get("device") is not None or (default and default_is_cuda()):
         kwargs["device"] = "cpu"
     before, now.requested = now.requested, cuda
     try:
@@ -77,28 +82,14 @@ def _plain(events: Events, func: Any, args: Sequence[Any], kwargs: dict[str, Any
 
 
 def _like(events: Events, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    make = _without_default if kwargs.get("device") is None else _inheriting
-    return make(events, func, args, kwargs)
+    """``*_like`` and ``new_*`` take no default device."""
+    if kwargs.get("device") is not None:
+        return _inheriting(events, func, args, kwargs)
+    return _make(events, func, args, kwargs, is_cuda(args[0] if args else kwargs["input"]), False)
 
 
 def _inheriting(events: Events, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     return _make(events, func, args, kwargs, _wanted(args, kwargs, inherits=True))
-
-
-def _without_default(events: Events, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """``*_like`` and ``new_*`` take no default device."""
-    kwargs = dict(kwargs)
-    pinned = bool(kwargs.pop("pin_memory", False))
-    cuda = is_cuda(args[0] if args else kwargs["input"])
-    before, events.now.requested = events.now.requested, cuda
-    try:
-        result = func(*args, **kwargs)
-    finally:
-        events.now.requested = before
-    set_cuda(result, cuda)
-    if pinned:
-        pin(result)
-    return result
 
 
 def _from_tensor(

@@ -204,22 +204,16 @@ def _storages(events: Events, patches: Patches) -> None:
         cuda = names_cuda(device)
         return self if cuda == storage_is_cuda(self) else copied(self, cuda)
 
-    patches.set(
-        owner,
-        "device",
-        property(lambda s: CUDA if storage_is_cuda(s) else plain_device.__get__(s)),
-        new=True,
-    )
-    patches.set(owner, "is_cuda", property(storage_is_cuda), new=True)
-    patches.set(owner, "clone", lambda self: copied(self, storage_is_cuda(self)), new=True)
-    patches.set(owner, "to", to, new=True)
-    patches.set(owner, "cpu", lambda self: to(self, device="cpu"), new=True)
-    patches.set(
-        owner,
-        "cuda",
-        lambda self, device=None, non_blocking=False: to(self, device="cuda"),
-        new=True,
-    )
+    new = {
+        "device": property(lambda s: CUDA if storage_is_cuda(s) else plain_device.__get__(s)),
+        "is_cuda": property(storage_is_cuda),
+        "clone": lambda self: copied(self, storage_is_cuda(self)),
+        "to": to,
+        "cpu": lambda self: to(self, device="cpu"),
+        "cuda": lambda self, device=None, non_blocking=False: to(self, device="cuda"),
+    }
+    for name, value in new.items():
+        patches.set(owner, name, value, new=True)
 
 
 def _grouping(patches: Patches) -> None:

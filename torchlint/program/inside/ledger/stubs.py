@@ -80,9 +80,9 @@ class _DeviceBlock:
 
 def _cuda_values() -> dict[str, Any]:
     """Functions that answer, by name."""
-    values: dict[str, Any] = {name: _constant(0) for name in _ZERO.split()}
-    values |= {name: _constant(None) for name in _NOTHING.split()}
-    values |= {name: _constant(True) for name in _TRUE.split()}
+    values: dict[str, Any] = dict.fromkeys(_ZERO.split(), _constant(0))
+    values |= dict.fromkeys(_NOTHING.split(), _constant(None))
+    values |= dict.fromkeys(_TRUE.split(), _constant(True))
     return values | {
         "device_count": _constant(1),
         "_device_count_nvml": _constant(1),
@@ -141,9 +141,8 @@ def _cuda(events: Events, patches: Patches, legacy: dict[str, Any]) -> Any:
         patches.set(torch._C, name, _constant(value), new=True)
     patches.set(torch._C, "_nccl_version", _constant((2 << 32) | (27 << 16)), new=True)
     patches.set(torch, "has_cuda", True, new=True)
-    marks = SimpleNamespace(rangePushA=_constant(0), rangePop=_constant(0), markA=_constant(None))
-    marks.rangeStartA, marks.rangeEnd = _constant(0), _constant(None)
-    marks.deviceRangeStart, marks.deviceRangeEnd = _constant(None), _constant(None)
+    names = "rangePushA rangePop markA rangeStartA rangeEnd deviceRangeStart deviceRangeEnd"
+    marks = SimpleNamespace(**dict.fromkeys(names.split(), _constant(0)))
     patches.set(cuda.nvtx, "_nvtx", marks)
     return state
 
@@ -160,26 +159,23 @@ def _accelerator(events: Events, patches: Patches, state: Any) -> None:
     module: Any = getattr(torch, "accelerator", None)
     if module is None:
         return
+    nothing = (
+        "set_device_index set_device_idx set_stream empty_cache empty_host_cache "
+        "reset_peak_memory_stats reset_accumulated_memory_stats"
+    )
+    zero = ("current_device_index", "current_device_idx", *_ZERO.split()[:4])
     values = {
+        **dict.fromkeys(nothing.split(), _constant(None)),
+        **dict.fromkeys(zero, _constant(0)),
         "is_available": _constant(True),
         "device_count": _constant(1),
         "current_accelerator": _constant(torch.device("cuda")),
-        "current_device_index": _constant(0),
-        "current_device_idx": _constant(0),
-        "set_device_index": _constant(None),
-        "set_device_idx": _constant(None),
-        "set_stream": _constant(None),
         "current_stream": lambda device=None: state.current,
         "synchronize": lambda device=None: events.sync("torch.accelerator.synchronize"),
         "device_index": _DeviceBlock,
         "get_device_capability": _constant({}),
-        "empty_cache": _constant(None),
-        "empty_host_cache": _constant(None),
         "get_memory_info": _constant((TOTAL_BYTES, TOTAL_BYTES)),
         "memory_stats": lambda *a, **k: OrderedDict(),
-        **{name: _constant(0) for name in _ZERO.split()[:4]},
-        "reset_peak_memory_stats": _constant(None),
-        "reset_accumulated_memory_stats": _constant(None),
     }
     for name, value in values.items():
         patches.set(module, name, value)
