@@ -155,6 +155,7 @@ class _GraphSearch:
         self._at: cst.CSTNode = module.root
         self.returned = False
         self._seen: set[tuple[cst.CSTNode, str]] = set()
+        self._followed: set[cst.CSTNode] = set()
         self._todo: list[cst.CSTNode] = []
         self._fuel = _FUEL
 
@@ -486,7 +487,9 @@ class _GraphSearch:
             self.end(GraphOutcome.UNKNOWN)
             return
         for read in readers_of(self.module, definition, name):
-            self._read(read)
+            if read not in self._followed:
+                self._followed.add(read)
+                self._read(read)
 
     def _read(self, read: cst.CSTNode) -> None:
         above = self.module.parent(read)
