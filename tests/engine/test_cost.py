@@ -56,6 +56,57 @@ def test_a_line_costs_so_many_calls(name: str) -> None:
     assert cost([job(f"# As a new text.\n{text}")]) / text.count("\n") < MOST[name]
 
 
+BRANCHES = """\
+        if args.mode == {n}:
+            for k in range({n}):
+                x = x + k
+                if x.sum() > {n}:
+                    x = x * 2
+                    break
+        else:
+            x = model(x, flag=args.flag{n})
+"""
+READS = """\
+        hidden{n} = model(x) + {n}
+        loss = F.mse_loss(hidden{n}, y)
+        if loss.item() > {n}:
+            print(loss)
+        total{n} = loss.item()
+"""
+LOOPS = """\
+    for x, y in loader:
+        loss = F.mse_loss(model(x.to(device)), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        total = total + loss.item() if {n} else loss.item()
+"""
+HEAD = (
+    "import torch\nimport torch.nn.functional as F\n\n\n"
+    "def train(model, loader, optimizer, args):\n"
+)
+STEP = "        optimizer.zero_grad()\n        loss.backward()\n        optimizer.step()\n"
+LONG = {
+    "branches that bind one name": ("    for x, y in loader:\n", BRANCHES, "", 3.5),
+    "reads of one turn": ("    for x, y in loader:\n", READS, STEP, 2.6),
+    "loops": ("    total = 0\n", LOOPS, "", 2.7),
+}
+"""Functions by what their lines repeat: how they begin, what is repeated, how they end, and how
+much more twice of it may cost."""
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_a_function_of_twice_the_length_is_not_four_times_the_work(name: str) -> None:
+    begin, unit, end, most = LONG[name]
+
+    def costs(units: int) -> int:
+        body = "".join(unit.format(n=n) for n in range(units))
+        return cost([job(f"{HEAD}{begin}{body}{end}")])
+
+    costs(2)  # what is imported and remembered once
+    assert costs(60) / costs(30) < most
+
+
 def cost_of(folder: Path, files: Mapping[str, str]) -> int:
     """Return what it costs to analyse all files of a project."""
     write(folder, files)

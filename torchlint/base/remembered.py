@@ -11,6 +11,10 @@ P = ParamSpec("P")
 R = TypeVar("R")
 Method = Callable[Concatenate[S, P], R]
 
+TEXTS = 5_000
+"""Files of a project of which it is remembered what they hold, or say: as many as it may have, for
+of fewer each would be forgotten before it is asked for again."""
+
 
 def remembered(decide: Method[S, P, R]) -> Method[S, P, R]:
     """Ask a method once for the same arguments, which are given by their positions."""

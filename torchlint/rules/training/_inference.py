@@ -255,12 +255,17 @@ def _layers_take_gradients(text: str) -> bool:
 def may_run_backward(module: Module, node: cst.Call) -> bool:
     """Say whether a call of something unknown may back-propagate itself: the function around it
     makes an optimizer's step, and nothing else that it does leaves gradients for that."""
-    home = module.scope(node)
+    return _only_steps(module, module.scope(node)) and not definitions_behind.functions(
+        module, node
+    )
+
+
+@question(circular=False)
+def _only_steps(module: Module, home: cst.CSTNode) -> bool:
+    """Say whether a function makes an optimizer's step, and leaves no gradients for it."""
     calls = list(module.within(home, cst.Call))
     steps = [each for each in calls if is_step(module, each)]
     if not steps or any(method_called(each) != "step" for each in steps):
-        return False
-    if definitions_behind.functions(module, node):
         return False
     return not any(
         differentiates(where, callee)
@@ -273,7 +278,11 @@ def may_run_backward(module: Module, node: cst.Call) -> bool:
 def volatile(module: Module, node: cst.Call) -> bool:
     """Say whether the function speaks of ``volatile=True``, or sets ``x.volatile``, which was
     no_grad before torch 0.4."""
-    place = module.scope(node)
+    return _says_volatile(module, module.scope(node))
+
+
+@question(ground=True)
+def _says_volatile(module: Module, place: cst.CSTNode) -> bool:
     return any(keyword_of(arg) == "volatile" for arg in module.within(place, cst.Arg)) or any(
         attr_of(each.target) == "volatile" for each in module.within(place, cst.AssignTarget)
     )

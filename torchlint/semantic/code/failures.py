@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import libcst as cst
 
 from torchlint.base.regex import regex
+from torchlint.base.remembered import TEXTS
 from torchlint.semantic.code.parsed_arguments import given_twice, lacks, options_of, reads
 from torchlint.semantic.code.scopes import scopes
 from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, has_star
@@ -156,7 +157,7 @@ def _is_base(name: str, text: str) -> bool:
     return name in text and name in _words_of_bases(text)
 
 
-@functools.lru_cache(maxsize=256)
+@functools.lru_cache(maxsize=TEXTS)
 def _words_of_bases(text: str) -> frozenset[str]:
     """Return the words between the brackets behind the names of a text's classes."""
     return frozenset(word for bases in _BASES.findall(text) for word in _WORD.findall(bases))
@@ -352,7 +353,7 @@ def _gives(name: str, stem: str, text: str) -> bool:
     return found is not None
 
 
-@functools.lru_cache(maxsize=256)
+@functools.lru_cache(maxsize=TEXTS)
 def _attributes_assigned(text: str) -> frozenset[str]:
     return frozenset(_ATTRIBUTE_ASSIGNED.findall(text))
 

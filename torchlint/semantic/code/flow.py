@@ -37,6 +37,7 @@ class Flow:
         self._sites: dict[cst.CSTNode, list[cst.Call]] | None = None
         self.instances = Instances(tree, names, scopes)
         self._uses: dict[str, tuple[list[cst.Name], list[int]]] = {}
+        self._reads: dict[str, tuple[list[cst.Name], list[int]]] = {}
         self._writes: dict[str, tuple[list[cst.Name], list[int]]] = {}
 
     @remembered
@@ -221,7 +222,12 @@ class Flow:
 
     def reads(self, scope: cst.CSTNode, name: str) -> list[cst.Name]:
         """Return the reads of `name` inside `scope`; ``x += 1`` counts as a write only."""
-        return [node for node in self.names_in(scope, name) if not self.is_write(node)]
+        if name not in self._reads:
+            every = self.names_in(self.tree.root, name)
+            read = [node for node in every if not self.is_write(node)]
+            self._reads[name] = self._with_orders(read)
+        nodes, orders = self._reads[name]
+        return self.tree.inside(nodes, orders, scope) if nodes else []
 
     def writes(self, scope: cst.CSTNode, name: str) -> list[cst.Name]:
         """Return the places inside `scope` that bind `name`, augmented assignments included."""
@@ -229,7 +235,7 @@ class Flow:
             every = self.names_in(self.tree.root, name)
             self._writes[name] = self._with_orders([node for node in every if self.is_write(node)])
         nodes, orders = self._writes[name]
-        return self.tree.inside(nodes, orders, scope) if nodes else nodes
+        return self.tree.inside(nodes, orders, scope) if nodes else []
 
 
 @question(ground=True)

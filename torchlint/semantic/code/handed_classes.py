@@ -5,11 +5,10 @@ from __future__ import annotations
 import ast
 import functools
 
-from torchlint.semantic.code.left_out import last_name
+from torchlint.base.remembered import TEXTS
+from torchlint.semantic.code.left_out import last_name, says
 from torchlint.source.python import parents, parsed
 
-_KEPT = 512
-"""Files of which it is remembered what they hand on."""
 _ASKS = frozenset(("isinstance", "issubclass", "super", "cast"))
 _HARMLESS = frozenset(("dataclass", "final", "total_ordering"))
 _PARTS = (ast.Tuple, ast.List, ast.Set, ast.Starred, ast.IfExp, ast.BoolOp)
@@ -26,18 +25,18 @@ def hands_on(cls: str, text: str) -> bool:
     """Say whether a text may have objects of a class made in another way than by a call of its
     name: a class derives from it, other code is given it, something else holds it, a decorator
     may note it, or a method of its own makes one."""
-    names = _handed_on(text) if cls in text else ()
+    names = _handed_on(text) if says(cls, text) else ()
     return names is None or cls in names
 
 
 def objects_leave(cls: str, text: str) -> bool:
     """Say whether a text may have other code call objects of a class: it hands the class on, or an
     object that it makes of it."""
-    names = _handed_on(text) if cls in text else ()
+    names = _handed_on(text) if says(cls, text) else ()
     return names is None or cls in names or f"{cls}()" in names
 
 
-@functools.lru_cache(maxsize=_KEPT)
+@functools.lru_cache(maxsize=TEXTS)
 def _handed_on(text: str) -> frozenset[str] | None:
     """Return the last names of all, classes or not, that a text hands on, ``C()`` for an object of
     a class; None for no Python."""

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from torchlint.base.regex import regex
+from torchlint.base.remembered import TEXTS
 from torchlint.source.python import DEFS, children, parents, parsed, walk
 
 TESTED = regex(r"^[ \t]*(import|from)[ \t]+(pytest|unittest)\b", re.MULTILINE)
@@ -27,8 +28,6 @@ _RUNS = regex(
 _MAKERS = frozenset(("from_pretrained", "from_config"))
 _ASKS = frozenset(("isinstance", "issubclass", "super", "hasattr", "setattr", "len", "print"))
 _FORWARD = "forward"
-_KEPT = 512
-"""Files of which it is remembered what they hand on."""
 
 Say = Callable[..., bool | None]
 """Says whether a test of a text holds for any other file of the project; None for not known."""
@@ -103,7 +102,7 @@ def _gives(name: str, text: str) -> bool:
     )
 
 
-@functools.lru_cache(maxsize=_KEPT)
+@functools.lru_cache(maxsize=TEXTS)
 def _handed(text: str) -> dict[str, frozenset[Passed] | None]:
     """Return the functions of a file that hand on a parameter, which is None by default, under its
     own name, by that name; None where something else is given under it."""
@@ -203,14 +202,20 @@ def last_name(func: ast.AST) -> str:
     return func.id if type(func) is ast.Name else ""
 
 
+def says(word: str, text: str) -> bool:
+    """Say whether a text holds a word, and not only as a part of others. The pattern begins with
+    the word itself, which is found soon."""
+    return word in text and re.search(rf"{word}(?<!\w{word})\b", text) is not None
+
+
 def concerns(cls: str, text: str) -> bool:
     """Say whether a file may do something with a class: most that name one import it, and say that
     a parameter is one."""
-    names = _spoken(text) if cls in text else ()
+    names = _spoken(text) if says(cls, text) else ()
     return names is None or cls in names
 
 
-@functools.lru_cache(maxsize=_KEPT)
+@functools.lru_cache(maxsize=TEXTS)
 def _spoken(text: str) -> frozenset[str] | None:
     """Return the names that the code of a file says, but for what annotates a parameter; None where
     it is no Python."""

@@ -84,6 +84,7 @@ class Names:
         self.stars: list[str] = []
         self._star_imports: list[tuple[str, cst.ImportFrom]] = []
         self._origins: dict[tuple[cst.CSTNode, str], str | None] = {}
+        self._over: dict[tuple[cst.CSTNode | None, str], list[cst.CSTNode]] = {}
         self._memory: dict[cst.CSTNode | None, str | None] = {}
         self._calls: dict[str, list[cst.Call]] | None = None
         self._collect()
@@ -291,17 +292,16 @@ class Names:
         """Return the imports that may give a name, used at `at`, another meaning than a binding
         above them gave it."""
         scope, bindings = self.bindings(name, at)
-        others = [
-            self.tree.order[b.node]
-            for b in bindings
-            if b.kind != "import" and not self._placeholder(b)
-        ]
-        if not others:
-            return []
-        found = [b.node for b in bindings if b.kind == "import"]
-        if scope is self.tree.root:
-            found += self._starred(name)
-        return [node for node in found if self.tree.order[node] > min(others)]
+        key = (scope, name)
+        if key not in self._over:
+            order = self.tree.order
+            found = [b.node for b in bindings if b.kind == "import"]
+            if scope is self.tree.root:
+                found += self._starred(name)
+            others = (b for b in bindings if b.kind != "import" and not self._placeholder(b))
+            first = min((order[b.node] for b in others), default=None) if found else None
+            self._over[key] = [n for n in found if first is not None and order[n] > first]
+        return self._over[key]
 
     def starred_over(self, home: cst.CSTNode, names: Iterable[str]) -> bool:
         """Say whether an ``import *`` below a statement may bind anew one of the names that the

@@ -30,7 +30,7 @@ class Reaching:
         self.names = names
         self.flow = flow
         self._memory: dict[cst.Name, Definitions] = {}
-        self._reads: dict[tuple[cst.CSTNode, str], list[cst.Name]] = {}
+        self._reads: dict[tuple[cst.CSTNode, str], dict[cst.CSTNode, dict[cst.Name, int]]] = {}
         self._parameters: dict[cst.CSTNode, frozenset[str]] | None = None
 
     def definitions(self, read: cst.Name) -> list[cst.CSTNode]:
@@ -68,14 +68,19 @@ class Reaching:
         is one."""
         scope = self.names.scope(definition)
         if (scope, name) not in self._reads:
-            self._reads[scope, name] = [
-                node
-                for node in self.flow.names_in(scope, name)
-                if not self.flow.is_write(node)
-                or isinstance(self.tree.parents.get(node), cst.AugAssign)
-            ]
-        read, told = self._reads[scope, name], self._told_by(definition)
-        return [node for node in read if any(each in told for each in self.definitions(node))]
+            found = self._reads[scope, name] = {}
+            for place, node in enumerate(self.flow.names_in(scope, name)):
+                if not self.flow.is_write(node) or isinstance(
+                    self.tree.parents.get(node), cst.AugAssign
+                ):
+                    for each in self.definitions(node):
+                        found.setdefault(each, {})[node] = place
+        by_definition = self._reads[scope, name]
+        told = [by_definition[each] for each in self._told_by(definition) if each in by_definition]
+        if len(told) < 2:
+            return [*told[0]] if told else []
+        places = {node: place for each in told for node, place in each.items()}
+        return sorted(places, key=places.__getitem__)
 
     def _told_by(self, definition: cst.CSTNode) -> set[cst.CSTNode]:
         """Return the nodes that a binding may be told by: of ``(x := …)``, the statement that it

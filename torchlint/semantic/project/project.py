@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from torchlint.base.regex import regex
-from torchlint.base.remembered import remembered
+from torchlint.base.remembered import TEXTS, remembered
 from torchlint.base.trail import UNNAMED, Asked, Dependencies, closed, highest
 from torchlint.semantic.code.flags import Flag
 from torchlint.semantic.code.guards import flag_given
@@ -79,8 +79,6 @@ T = TypeVar("T")
 K = TypeVar("K")
 _KEPT = 2_000_000
 """Characters of source whose analyses are remembered from one file that is checked to the next."""
-_TEXTS = 5_000
-"""Texts of files that are remembered; one that is wanted again is read again."""
 _PARSED = 4_000_000
 """Characters of source that one question has parsed; behind that the answer is taken to be yes."""
 _HOPS = 20
@@ -1210,7 +1208,7 @@ class Project:
         self._growing.clear()
         self._given.clear()
         self._shrink(_KEPT)
-        if len(self._texts) > _TEXTS:
+        if len(self._texts) > TEXTS:
             self._texts.clear()
 
     def close(self) -> None:

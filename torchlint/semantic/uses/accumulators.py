@@ -187,20 +187,30 @@ def bound_per_iteration(module: Module, tensor: cst.BaseExpression) -> bool:
             return _fresh_and_unchanged(module, tensor)
         case cst.Name(value=name):
             made = definitions_of(module, tensor)
-            grown = any(_step_of(module, each) for each in writes_of(module, turns[0], name))
-            uses = [module.parent(each) for each in reads_of(module, turns[0], name)]
-            in_place = any(isinstance(u, cst.Attribute) and u.attr.value[-1] == "_" for u in uses)
-            inside = all(module.is_within(each, turns[0]) for each in made)
-            in_place = in_place or _changed_behind(module, turns[0], name, made)
-            in_place = in_place or any(_may_reduce(module, use) for use in uses)
-            in_place = in_place or any(_may_change(module, use) for use in uses)
-            in_place = in_place or _has_second_name(module, tensor)
-            return bool(made) and inside and not grown and not in_place
+            return (
+                bool(made)
+                and all(module.is_within(each, turns[0]) for each in made)
+                and not _grows_or_changes(module, turns[0], name)
+                and not _changed_behind(module, turns[0], name, made)
+                and not _has_second_name(module, tensor)
+            )
         case cst.Call(func=cst.Attribute(value=cst.Name() as inner, attr=cst.Name("detach"))):
             return _fresh_and_unchanged(module, inner)
         case cst.Call(func=cst.Attribute(attr=cst.Name(method))):
             return method in ops.REDUCTIONS
     return False
+
+
+@question(circular=False)
+def _grows_or_changes(module: Module, turn: cst.CSTNode, name: str) -> bool:
+    """Say whether a turn of a loop adds to what a name holds, or may change it in place by one of
+    its uses."""
+    uses = [module.parent(each) for each in reads_of(module, turn, name)]
+    return (
+        any(_step_of(module, each) for each in writes_of(module, turn, name))
+        or any(isinstance(u, cst.Attribute) and u.attr.value[-1] == "_" for u in uses)
+        or any(_may_reduce(module, use) or _may_change(module, use) for use in uses)
+    )
 
 
 _CHANGES = regex(r"[a-z]_\Z")
@@ -241,11 +251,22 @@ def _has_second_name(module: Module, tensor: cst.Name) -> bool:
     ``{"loss": loss}``), where something is changed in place that may be it."""
     owner, made = module.tree.owners[tensor], set(definitions_of(module, tensor))
     return any(
-        _is_named(module, read) and not made.isdisjoint(definitions_of(module, read))
-        for read in reads_of(module, owner, tensor.value)
-    ) and any(
-        _may_change_another(module, each) for each in module.within(owner, cst.AugAssign, cst.Call)
-    )
+        not made.isdisjoint(definitions_of(module, read))
+        for read in _named_reads(module, owner, tensor.value)
+    ) and _may_change_others(module, owner)
+
+
+@question(ground=True)
+def _named_reads(module: Module, owner: cst.CSTNode, name: str) -> list[cst.Name]:
+    """Return the reads of a name by which what it holds gets another one."""
+    return [read for read in reads_of(module, owner, name) if _is_named(module, read)]
+
+
+@question(circular=False)
+def _may_change_others(module: Module, owner: cst.CSTNode) -> bool:
+    """Say whether code may change in place what has another name too."""
+    changes = module.within(owner, cst.AugAssign, cst.Call)
+    return any(_may_change_another(module, each) for each in changes)
 
 
 def _is_named(module: Module, read: cst.CSTNode) -> bool:
@@ -869,7 +890,12 @@ def shared(module: Module, loop: cst.For | cst.While, name: str) -> bool:
     everywhere = [*reads_of(module, owner, name), *writes_of(module, owner, name)]
     if any(module.tree.owners[node] is not owner for node in everywhere):
         return True
-    calls = list(module.within(loop, cst.Call, nested=True))
+    return _reads_frames(module, loop)
+
+
+@question(ground=True)
+def _reads_frames(module: Module, loop: cst.For | cst.While) -> bool:
+    calls = module.within(loop, cst.Call, nested=True)
     return any(module.name(call.func) in _FRAME_READERS for call in calls)
 
 

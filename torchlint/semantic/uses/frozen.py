@@ -86,41 +86,52 @@ def _changed(
 ) -> bool:
     """Say whether code gives a network new parts, or gradients back to some of its parameters,
     after the statement that freezes it."""
-    nested = isinstance(home, cst.ClassDef)
-    for line in module.within(home, cst.For, cst.SimpleStatementLine, nested=nested):
-        if frozen is not None and line is not frozen and not module.before(frozen, line):
-            continue
-        where = line.iter if isinstance(line, cst.For) else line
-        if line is frozen and isinstance(line, cst.For):
-            rest = [each for each in line.body.body if not _switches(module, each, line)]
-        else:
-            # Whether code names a network or a part of it.
-            rest = (
-                [line]
-                if any(
-                    f"{dotted_text(each)}.".startswith(f"{name}.")
-                    for each in module.within(where, cst.Name, cst.Attribute)
-                )
-                else []
-            )
-        if any(_LATER.search(module.source(each)) for each in rest):
-            return True
+    if any(
+        frozen is None or (line is not frozen and module.before(frozen, line))
+        for line in _giving_back(module, home).get(name, ())
+    ):
+        return True
+    if isinstance(frozen, cst.For) and any(
+        not _switches(module, each, frozen) and _LATER.search(module.source(each))
+        for each in frozen.body.body
+    ):
+        return True
     return any(
-        (frozen is None or module.before(frozen, assign))
-        and any(_is_part(target, name) for target in targets_of(assign))
-        and assign.value is not None
-        and _may_learn(module, assign.value)
-        for assign in _assignments(module, home, nested=nested)
+        (frozen is None or module.before(frozen, value)) and _may_learn(module, value)
+        for value in _parts_given(module, home).get(name, ())
     )
 
 
-def _is_part(target: cst.BaseExpression, name: str) -> bool:
-    """Say whether a target lies in a network: ``net.fc``, ``net.classifier[6]``, of ``self`` a part
-    of a part, as who asks looks at the parts themselves."""
-    while isinstance(target, cst.Subscript):
-        target = target.value
-    text = dotted_text(target) or ""
-    return text.startswith(f"{name}.") and (name != "self" or text.count(".") > 1)
+@question(ground=True)
+def _giving_back(module: Module, home: cst.CSTNode) -> dict[str, list[cst.CSTNode]]:
+    """Return by name, with dots or without, the lines and loops of some code that hold it and may
+    give gradients back."""
+    found: dict[str, list[cst.CSTNode]] = {}
+    if not _LATER.search(module.text):
+        return found
+    nested = isinstance(home, cst.ClassDef)
+    for line in module.within(home, cst.For, cst.SimpleStatementLine, nested=nested):
+        if _LATER.search(module.source(line)):
+            where = line.iter if isinstance(line, cst.For) else line
+            for each in module.within(where, cst.Name, cst.Attribute):
+                found.setdefault(dotted_text(each) or "", []).append(line)
+    return found
+
+
+@question(ground=True)
+def _parts_given(module: Module, home: cst.CSTNode) -> dict[str, list[cst.BaseExpression]]:
+    """Return by network what some code gives its parts, ``net.fc``, ``net.classifier[6]``; of
+    ``self`` those of a part, as who asks looks at the parts themselves."""
+    found: dict[str, list[cst.BaseExpression]] = {}
+    for assign in _assignments(module, home, nested=isinstance(home, cst.ClassDef)):
+        for target, value in ((each, assign.value) for each in targets_of(assign)):
+            while isinstance(target, cst.Subscript):
+                target = target.value
+            parts = (dotted_text(target) or "").split(".")
+            for count in range(1, len(parts)):
+                if value is not None and (parts[:count] != ["self"] or len(parts) > 2):
+                    found.setdefault(".".join(parts[:count]), []).append(value)
+    return found
 
 
 def _may_learn(module: Module, node: cst.BaseExpression) -> bool:
@@ -404,13 +415,18 @@ def is_frozen(module: Module, model: cst.CSTNode) -> bool:
     """Say whether the file switches off the gradients of a model's parameters, under the name it
     has at `model`."""
     names = _names(model)
-    return any(
-        names & _switched_off(module, node) for node in module.nodes(cst.Call, cst.Assign)
-    ) or any(
+    return bool(names & _all_switched_off(module)) or any(
         names & _words(module, module.small_statement(site) or site)
         for function in _freezing(module)
         for site in call_sites(module, function)
     )
+
+
+@question(ground=True)
+def _all_switched_off(module: Module) -> frozenset[str]:
+    """Return the words of what the statements of a file may switch the gradients off for."""
+    every = module.nodes(cst.Call, cst.Assign)
+    return frozenset[str]().union(*(_switched_off(module, node) for node in every))
 
 
 def _switched_off(module: Module, node: cst.CSTNode) -> set[str]:

@@ -157,7 +157,7 @@ def asks_value(module: Module, place: cst.CSTNode) -> bool:
     return (
         isinstance(place, tests)
         and (isinstance(place, cst.While) or not _holds(module, place.test))
-        and not _asks_what_came(module, place.test)
+        and module.called(place.test) != "builtins.isinstance"
     )
 
 

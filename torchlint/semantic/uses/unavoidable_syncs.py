@@ -3,9 +3,9 @@ one off saves next to nothing."""
 
 from __future__ import annotations
 
+import bisect
 import itertools
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from functools import partial
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TypeVar
 
 import libcst as cst
@@ -62,7 +62,16 @@ def turn_waits(
     """Return the other reads of the device, and copies to the host, that each turn of the innermost
     loop around `node` makes; with `put_off` also those that could be made after the loop, else only
     what the host needs in that very turn."""
-    return tuple(place for place in turn_places(module, node) if _waits(module, place, put_off))
+    loop = module.loop(node)
+    own = module.small_statement(node) or node
+    every = _waiting(module, loop, put_off) if loop is not None else ()
+    return tuple(place for place in every if not module.is_within(place, own))
+
+
+@question(circular=())
+def _waiting(module: Module, loop: cst.For | cst.While, put_off: bool) -> list[cst.BaseExpression]:
+    """Return what each turn of a loop waits for, see `turn_waits`."""
+    return [place for place in _in_every_turn(module, loop) if _waits(module, place, put_off)]
 
 
 def turn_places(module: Module, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
@@ -105,16 +114,25 @@ def nearest(
 ) -> _Place | None:
     """Return the first of some places of a turn with no run of a model, backward pass or step
     between it and `node`; the turn is one of the innermost loop, where it is not given."""
-    calls: list[cst.Call] | None = None
     for other in others:
-        if calls is None:
-            around = module.within(turn or module.loops(node)[0], cst.Call)
-            calls = [each for each in around if _starts_work(module, each)]
+        calls, orders = _starting_work(module, turn or module.loops(node)[0])
         first, last = (other, node) if module.before(other, node) else (node, other)
-        behind = (each for each in calls if _comes_behind(module, each, first))
+        begin = bisect.bisect_left(orders, module.tree.order[first])
+        end = bisect.bisect_right(orders, module.tree.ends[last])
+        # A call that begins before the first one may hold it, and then is done behind it.
+        around = (each for each in module.ancestors(first) if each in calls[:begin])
+        between = itertools.chain(around, calls[begin:end])
+        behind = (each for each in between if _comes_behind(module, each, first))
         if not any(_comes_behind(module, last, each) for each in behind):
             return other
     return None
+
+
+@question(circular=([], []))
+def _starting_work(module: Module, turn: cst.CSTNode) -> tuple[list[cst.Call], list[int]]:
+    """Return the calls of a turn that start work on the device, and their places in the file."""
+    calls = [each for each in module.within(turn, cst.Call) if _starts_work(module, each)]
+    return calls, [module.tree.order[each] for each in calls]
 
 
 def _comes_behind(module: Module, one: cst.CSTNode, other: cst.CSTNode) -> bool:
@@ -591,7 +609,7 @@ def wait_that_stays(
     itself, or in a function of the file that it calls. To mend `node` alone then does not let the
     host run ahead. With `beside` it is one of the former, with no run of a model, backward pass or
     step between the two."""
-    places = _as_often_as(module, node, partial(_stays_put, module, beside=beside))
+    places = _as_often_as(module, node, beside=beside)
     if beside:
         return nearest(module, node, places, module.loop(node) or module.function(node))
     return next(places, None)
@@ -671,21 +689,26 @@ def _stays_put(module: Module, other: cst.BaseExpression, *, beside: bool) -> bo
     )
 
 
+@question(circular=())
+def _staying(module: Module, function: cst.FunctionDef, beside: bool) -> list[cst.BaseExpression]:
+    """Return the places of a function that wait whatever becomes of others, see `_stays_put`."""
+    places: Iterator[cst.BaseExpression] = module.within(function.body, cst.Subscript, cst.Call)
+    return [place for place in places if _stays_put(module, place, beside=beside)]
+
+
 def _as_often_as(
-    module: Module, node: cst.CSTNode, wanted: Callable[[cst.BaseExpression], bool]
+    module: Module, node: cst.CSTNode, *, beside: bool
 ) -> Iterator[cst.BaseExpression]:
-    """Yield the places of the same function that are wanted and run at least as often as `node`:
-    outside of its statement, and the calls that give its operands."""
+    """Yield the places of the same function that wait whatever becomes of others and run at least
+    as often as `node`: outside of its statement, and the calls that give its operands."""
     function = module.function(node)
     own = module.small_statement(node)
     if function is None:
         return
-    for other in module.within(function.body, cst.Subscript, cst.Call):
-        if not isinstance(other, cst.BaseExpression) or not wanted(other):
-            continue
-        beside = own is None or not module.is_within(other, own)
+    for other in _staying(module, function, beside):
+        apart = own is None or not module.is_within(other, own)
         if (
-            (beside or (module.is_within(other, node) and _waits_inside(module, other)))
+            (apart or (module.is_within(other, node) and _waits_inside(module, other)))
             and not module.is_within(node, other)
             and _as_often(module, other, node, function)
         ):
