@@ -1378,7 +1378,7 @@ def test_arguments_come_from_calls_in_other_files(
         (("Trainer(Net())",), "module", "Net"),
         (("Trainer(q=Net().cuda())",), "module", "Net"),
         (("Trainer(Net())", "Trainer(Net().eval())"), "module", "Net"),
-        (("Trainer(Net())", "Trainer(Wide())"), "?", ""),
+        (("Trainer(Net())", "Trainer(Wide())"), "module", "Net|Wide"),
         (("Trainer(Net())", "Trainer(unknown())"), "?", ""),
         (("Trainer()",), "?", ""),
         (

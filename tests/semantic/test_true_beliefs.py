@@ -355,3 +355,171 @@ def test_options_of_torchs_functions_are_no_tensors(name: str, kind: str) -> Non
         "class Net(nn.Module):\n    def forward(self, x):\n        return resize(x, self.own)\n"
     )
     assert found.kind == kind
+
+
+CLASSES = """
+class Small(nn.Module):
+    def forward(self, x):
+        return torch.relu(x), {"loss": 1.0}
+    def normalize_decoder(self):
+        return 0
+
+class Large(nn.Module):
+    def forward(self, x):
+        return torch.exp(x), {"loss": 2.0, "kept": 3.0}
+    def normalize_decoder(self):
+        return 1
+"""
+USE = """
+def train(kind, x):
+    net = make(kind).to("cuda")
+    out, *rest = net(x.cuda())
+    out, metrics = net(x.cuda())
+    probe({})
+"""
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        "def make(kind):\n    if kind == 'a':\n        return Small()\n    return Large()\n",
+        "def make(kind):\n    return Small() if kind else Large()\n",
+        "def make(kind):\n    net = Small()\n    if kind:\n        net = Large()\n    return net\n",
+    ],
+)
+@pytest.mark.parametrize("elsewhere", [False, True])
+@pytest.mark.parametrize(
+    ("expression", "kind"),
+    [
+        ("out", "tensor"),
+        ("metrics['loss']", "number"),
+        ("net.normalize_decoder", "function"),
+        ("net.normalize_decoder()", "number"),
+        ("rest[0]", "dict"),
+    ],
+)
+def test_a_network_of_one_of_several_classes(
+    make: str, elsewhere: bool, expression: str, kind: str, tmp_path: Path
+) -> None:
+    if elsewhere:
+        nets = f"import torch\nimport torch.nn as nn\n{CLASSES}\n{make}"
+        files = {"nets.py": nets, "train.py": "from nets import make\n" + USE.format(expression)}
+        found = probed(tmp_path, files, "train.py")
+    else:
+        found = value_of(CLASSES + make + USE.format(expression))
+    assert found.kind == kind
+    assert found.device == (ACCEL if kind == "tensor" else None) or found.device == CUDA
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        "def make(kind):\n    return Small() if kind else unknown()\n",
+        "def make(kind):\n    return Small() if kind else nn.Linear(3, 3)\n",
+        "from nets import make\n",
+    ],
+)
+def test_a_network_of_a_class_that_is_not_seen_gives_what_networks_give(make: str) -> None:
+    assert value_of(CLASSES + make + USE.format("metrics['loss']")).kind != "number"
+
+
+UNGRAPHED = """
+class Net(nn.Module):
+    def forward(self, x):
+        return self.encoder(x), self.head(x)
+    def loss(self, out):
+        return out.mean(), (out * 2).sum()
+
+def both(net, x):
+    return net(x), net(x)
+
+def f(net: Net, x, train):
+    {}
+        out, other = net(x)
+        loss, part = net.loss(out)
+        first, second = both(net, x)
+    probe({})
+"""
+
+
+@pytest.mark.parametrize("context", ["with torch.no_grad():", "with torch.inference_mode():"])
+@pytest.mark.parametrize("expression", ["out", "loss", "part", "second", "torch.cat([out, other])"])
+def test_what_runs_without_a_graph_gives_none(context: str, expression: str) -> None:
+    assert not value_of(UNGRAPHED.format(context, expression)).grad
+
+
+@pytest.mark.parametrize("context", ["if train:", "with torch.enable_grad():", "for _ in range(3):"])
+@pytest.mark.parametrize("expression", ["out", "loss", "part"])
+def test_what_runs_with_a_graph_has_one(context: str, expression: str) -> None:
+    assert value_of(UNGRAPHED.format(context, expression)).grad is True
+
+
+@pytest.mark.parametrize(
+    ("head", "expression", "graph"),
+    [
+        ("Normal(net(x), 1.0)", "entropy()", None),
+        ("MultivariateNormal(net(x), torch.eye(3))", "entropy().mean()", None),
+        ("Laplace(net(x), 1.0)", "scale", None),
+        ("Normal(net(x), 1.0)", "log_prob(x)", True),
+        ("Categorical(logits=net(x))", "logits", True),
+        ("Normal(net(x), 1.0)", "sample()", False),
+    ],
+)
+def test_the_graph_of_a_distribution_is_that_of_what_decides(
+    head: str, expression: str, graph: bool | None
+) -> None:
+    source = f"from torch.distributions import *\ndef f(net: nn.Module, x):\n    d = {head}\n"
+    source = source.replace("*", "Categorical, Laplace, MultivariateNormal, Normal")
+    assert value_of(source + f"    probe(d.{expression})\n").grad is graph
+
+
+@pytest.mark.parametrize(
+    ("expression", "kind"),
+    [
+        ("kept.nonzero(as_tuple=True)", "tuple"),
+        ("torch.nonzero(kept, as_tuple=True)", "tuple"),
+        ("torch.where(kept > 0)", "tuple"),
+        ("kept.nonzero()", "tensor"),
+        ("torch.where(kept > 0, kept, plain)", "tensor"),
+        ("kept.where(kept > 0, plain)", "tensor"),
+        ("'cuda'.startswith(unknown)", "bool"),
+        ("'cuda'.isdigit()", "bool"),
+        ("'cuda:0'.find(unknown)", "number"),
+        ("'cuda:0'.replace(unknown, '')", "str"),
+        ("'a b'.split()", "list"),
+        ("tqdm.tqdm(kept)", "iterator"),
+        ("[each for each in tqdm.tqdm(kept)][0]", "tensor"),
+        ("tqdm.tqdm(unknown)", "?"),
+    ],
+)
+def test_what_is_no_single_tensor(expression: str, kind: str) -> None:
+    assert value_of("import tqdm\n" + GRAPH.format(expression)).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("before", "graph"),
+    [
+        ("for p in net.encoder.parameters(): p.requires_grad = False", None),
+        ("net.encoder.requires_grad_(False)", None),
+        ("for p in net.parameters():\n        if p.requires_grad: print(p)", None),
+        ("net.eval()", True),
+    ],
+)
+def test_what_may_be_frozen_is_not_known_to_be_trained(before: str, graph: bool | None) -> None:
+    source = f"def f(net: nn.Module):\n    {before}\n    for p in net.parameters(): probe(p)\n"
+    assert value_of(source).grad is graph
+
+
+@pytest.mark.parametrize(
+    ("targets", "name", "kind"),
+    [
+        ("first, *rest", "first", "tensor"),
+        ("*rest, last", "last", "str"),
+        ("first, *rest, last", "rest", "list"),
+        ("first, *rest, last", "last", "str"),
+        ("a, b, c, d, *rest", "a", "?"),
+    ],
+)
+def test_a_starred_target_takes_what_the_others_leave(targets: str, name: str, kind: str) -> None:
+    source = f"def f():\n    {targets} = (torch.zeros(3), 1, 'text')\n    probe({name})\n"
+    assert value_of(source).kind == kind

@@ -125,6 +125,13 @@ class Scopes(GradContexts):
             }
         return self._methods[node].get(name)
 
+    def class_called(self, name: str) -> cst.ClassDef | None:
+        """Return the class that the file's top level binds to a name, where it binds nothing
+        else."""
+        bindings = self.names.tables.get(self.tree.root, {}).get(name, [])
+        found = bindings[0].node if len(bindings) == 1 else None
+        return found if isinstance(found, cst.ClassDef) else None
+
     def method(self, node: cst.ClassDef, name: str) -> cst.FunctionDef | None:
         """Return the method that an instance of the class finds under `name` in this file."""
         for member in self.lineage(node):

@@ -124,7 +124,8 @@ def _defined(module: Module, name: str, method: str) -> cst.FunctionDef | None:
 def attribute(module: Module, cls: str, name: str) -> Value:
     """Return what ``self.name`` holds by what the class and its relatives in the file assign."""
     found = _class(module, cls)
-    return exported(module, class_attribute(module, found, name)) if found is not None else UNKNOWN
+    held = class_attribute(module, found, name) if found is not None else UNKNOWN
+    return Value("function") if held.kind == "function" else exported(module, held)
 
 
 def callers(module: Module, cls: str, method: str) -> Iterator[Caller]:

@@ -45,7 +45,8 @@ torch e inf nan pi : float held
 
 # torch 2.13, distributions/: sample() is under no_grad in distribution.py, normal.py, bernoulli.py …,
 # and of whole numbers or multinomial() elsewhere; numbers become tensors of the CPU (utils.py,
-# broadcast_all); the mode and the mean of a Categorical have no graph, those of a Normal have one
+# broadcast_all); the mode and the mean of a Categorical have no graph, those of a Normal have one;
+# the entropy of a Normal has that of its scale alone
 torch.distributions Distribution Bernoulli Beta Binomial Categorical Cauchy Chi2 : object like as Distribution
 torch.distributions ContinuousBernoulli Dirichlet Exponential FisherSnedecor Gamma : object like as Distribution
 torch.distributions Geometric Gumbel HalfCauchy HalfNormal Independent : object like as Distribution
@@ -57,11 +58,12 @@ torch.distributions Poisson RelaxedBernoulli RelaxedOneHotCategorical StudentT :
 torch.distributions Uniform VonMises Weibull Wishart : object like as Distribution
 torch.distributions Distribution.expand : object like as Distribution
 torch.distributions Distribution.sample Distribution.sample_n : tensor like no-graph
-torch.distributions Distribution.rsample Distribution.log_prob Distribution.entropy kl_divergence : tensor like
-torch.distributions Distribution.cdf Distribution.icdf Distribution.perplexity : tensor like
-torch.distributions Distribution.loc Distribution.scale Distribution.probs Distribution.logits : tensor like held
+torch.distributions Distribution.rsample Distribution.log_prob kl_divergence : tensor like
+torch.distributions Distribution.cdf Distribution.icdf : tensor like
+torch.distributions Distribution.entropy Distribution.perplexity : tensor like any-graph
+torch.distributions Distribution.probs Distribution.logits : tensor like held
 torch.distributions Distribution.mean Distribution.mode Distribution.stddev : tensor like any-graph held
-torch.distributions Distribution.variance : tensor like any-graph held
+torch.distributions Distribution.variance Distribution.loc Distribution.scale : tensor like any-graph held
 
 # timm 1.0.31, utils/metrics.py, distributed.py, model_ema.py; models/_factory.py; data/loader.py;
 # loss/, optim/ and scheduler/

@@ -7,12 +7,14 @@ import libcst as cst
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.tree import method_called
 from torchlint.semantic.torch import ops
+from torchlint.semantic.torch.spelling import MODEL, called
 from torchlint.semantic.values import library, methods, unmoved
 from torchlint.semantic.values.functions import PASS_THROUGH, Functions, has_keyword
 from torchlint.semantic.values.params import bind
 from torchlint.semantic.values.tensor_types import meant_type
 from torchlint.semantic.values.value import (
     ACCEL,
+    CLASSES,
     CPU,
     CUDA,
     OF_NETWORKS,
@@ -22,6 +24,7 @@ from torchlint.semantic.values.value import (
     Value,
     join_all,
     mix,
+    ungraphed,
 )
 
 _CHAINS = ops.having("module", "chains")
@@ -66,7 +69,7 @@ class Calls(Functions):
                 made = elsewhere.kind == "loader" and (
                     elsewhere.device is not None or ".py:" in (elsewhere.name or "")
                 )
-                return elsewhere.but(node=node) if made else elsewhere
+                return elsewhere.but(node=node) if made else self.ran(elsewhere)
         if type(func) is cst.Attribute:
             if receiver is None:
                 receiver = self.eval(func.value)
@@ -98,7 +101,7 @@ class Calls(Functions):
             found = self._for_arguments(callees[0], node, found)
         if found.kind == "none" and len(callees) == 1 and self.values.is_abstract(callees[0]):
             return UNKNOWN
-        return found if found.kind != "?" else None
+        return self.ran(found) if found.kind != "?" else None
 
     def _of_the_host(self, node: cst.Call) -> bool:
         """Say whether a call is given tensors of the CPU and no others."""
@@ -204,7 +207,7 @@ class Calls(Functions):
                 node=node,
             )
         if func.kind == "function" and isinstance(func.node, cst.FunctionDef):
-            return self.values.summary(func.node, self.budget - 1)
+            return self.ran(self.values.summary(func.node, self.budget - 1))
         return UNKNOWN
 
     def _makes_network(self, node: cst.Call, func: Value, args: list[Value]) -> bool:
@@ -269,14 +272,14 @@ class Calls(Functions):
         if forward is not None:
             found = self.values.summary(forward, self.budget - 1)
         else:
-            found = self.values.names.outside.method(self.values.family(module), "forward")
+            found = self._of_classes(module, "forward")
         if found.kind != "?":
             if found.tensor:
                 return found.but(
                     device=device, grad=graph, node=None, origin=found.origin or "model"
                 )
             if found.kind not in ("?", "none"):
-                return found
+                return _placed(found if graph else ungraphed(found, graph), device)
         if _is_loss(module, node):
             # A second positional argument may be ``reduce`` or ``reduction``.
             self._meet_criterion(node, module)
@@ -352,7 +355,7 @@ class Calls(Functions):
         if isinstance(receiver.node, cst.ClassDef):
             method = self.values.scopes.method(receiver.node, name)
             if method is not None:
-                return self.values.summary(method, self.budget - 1)
+                return self.ran(self.values.summary(method, self.budget - 1))
         if name == "prepare" and args:
             return (
                 Value("tuple", items=tuple(a.but(device=ACCEL) for a in args))
@@ -399,8 +402,33 @@ class Calls(Functions):
         if cls is not None and self.values.scopes.method(cls, func.attr.value) is None:
             found = outside.method(self.values.scopes.family_outside(cls), func.attr.value)
         else:
-            found = outside.method(self.values.family(receiver), func.attr.value)
-        return found if found.kind != "?" else None
+            found = self._of_classes(receiver, func.attr.value)
+            if found.tensor and receiver.kind == "module" and called(func.attr.value, MODEL):
+                # What ``net.encode(x)`` gives lies where the network does.
+                found = found.but(device=found.device or receiver.device or ACCEL)
+        return self.ran(found) if found.kind != "?" else None
+
+    def _of_classes(self, receiver: Value, name: str) -> Value:
+        """Return what a method gives that the class of an object has in another file, or each of
+        the classes of which it may be one."""
+        values = self.values
+        if CLASSES not in (receiver.name or ""):
+            return values.names.outside.method(values.family(receiver), name)
+        found = []
+        for cls in (receiver.name or "").split(CLASSES):
+            here = values.scopes.class_called(cls)
+            method = values.scopes.method(here, name) if here is not None else None
+            found.append(
+                values.summary(method, self.budget - 1)
+                if method is not None
+                else values.names.outside.method(values.family(receiver.but(name=cls)), name)
+            )
+        return join_all(found)
+
+    def _trained(self, name: str) -> bool | None:
+        """Say whether what a method of a module yields has a gradient; not known of parameters in a
+        file that sets it."""
+        return None if name == "parameters" and self.values.freezes else name == "parameters"
 
     def _module_method(self, node: cst.Call, module: Value, name: str, args: list[Value]) -> Value:
         if name in ("to", "cuda", "cpu"):
@@ -416,7 +444,7 @@ class Calls(Functions):
         if name in ("parameters", "buffers"):
             return Value(
                 "iterator",
-                item=Value("tensor", device=home, origin="param", grad=name == "parameters"),
+                item=Value("tensor", device=home, origin="param", grad=self._trained(name)),
             )
         if name in ("named_parameters", "named_buffers"):
             return Value(
@@ -430,7 +458,7 @@ class Calls(Functions):
         if isinstance(module.node, cst.ClassDef):
             method = self.values.scopes.method(module.node, name)
             if method is not None:
-                return self.values.summary(method, self.budget - 1)
+                return self.ran(self.values.summary(method, self.budget - 1))
         if self.values.is_submodule(module, name):
             part = (
                 self.attribute_of(node.func, module)
@@ -440,6 +468,12 @@ class Calls(Functions):
             self.recorded[node.func] = part
             return self.module_call(node, part if part.kind == "module" else Value("module"), args)
         return _of_unseen_part(module, args)
+
+
+def _placed(value: Value, device: str) -> Value:
+    """Return what a network gives, whose tensors lie where it does unless more is known of them."""
+    here = value.tensor and value.device is None
+    return (value.but(device=device) if here else value).inside(lambda part: _placed(part, device))
 
 
 def _of_unseen_part(module: Value, args: list[Value]) -> Value:

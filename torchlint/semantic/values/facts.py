@@ -33,7 +33,7 @@ from torchlint.semantic.values.budget import Budgeted
 from torchlint.semantic.values.interpreter import Interpreter
 from torchlint.semantic.values.roles import Roles
 from torchlint.semantic.values.steps import Step
-from torchlint.semantic.values.value import ACCEL, COUNTED, UNKNOWN, Value, join, join_all
+from torchlint.semantic.values.value import ACCEL, CLASSES, COUNTED, UNKNOWN, Value, join, join_all
 
 if TYPE_CHECKING:
     from torchlint.semantic.elsewhere import Definition
@@ -72,6 +72,7 @@ class Values(Budgeted, Roles):
         self.scatters = "DataParallel" in text
         """Whether a model may be wrapped in what brings its inputs to it."""
         self._default_device = bool(_DEFAULT_DEVICE.search(text))
+        self.freezes = "requires_grad" in text
         self._given: dict[
             tuple[cst.FunctionDef, int, tuple[tuple[str, Value], ...]], Interpreter
         ] = {}
@@ -351,11 +352,21 @@ class Values(Budgeted, Roles):
         elif isinstance(holder.node, cst.ClassDef) and holder.kind in ("module", "object"):
             cls = holder.node
         if cls is None:
-            elsewhere = self.names.outside.attribute(self.family(holder), attr)
+            names = (holder.name or "").split(CLASSES)
+            elsewhere = join_all([self._held_by(holder.but(name=n), attr, budget) for n in names])
             if elsewhere.kind != "?":
                 return elsewhere
             return Value("module") if holder.kind == "module" and called(attr, MODEL) else UNKNOWN
         return self.class_attribute(cls, attr, budget)
+
+    def _held_by(self, holder: Value, attr: str, budget: int) -> Value:
+        """Return an attribute of an instance of a class of another file, or one that a union of
+        classes names."""
+        instance = holder.kind in ("module", "object") and holder.node is None
+        here = self.scopes.class_called(holder.name or "") if instance else None
+        if here is not None:
+            return self.class_attribute(here, attr, budget)
+        return self.names.outside.attribute(self.family(holder), attr)
 
     def class_attribute(self, cls: cst.ClassDef, attr: str, budget: int) -> Value:
         """Return the join of everything that the class and its relatives in this file assign to

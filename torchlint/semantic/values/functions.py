@@ -34,6 +34,7 @@ from torchlint.semantic.values.value import (
     join_all,
     joined,
     mix,
+    ungraphed,
 )
 
 if TYPE_CHECKING:
@@ -141,6 +142,8 @@ class Functions:
             and args
             and root in ("tqdm", "itertools", "rich", "fastprogress", "torchlint")
         ):
+            if args[0].tensor:
+                return Value("iterator", item=self.element(args[0]))
             return args[0]
         return None
 
@@ -281,6 +284,10 @@ class Functions:
             if last in ("max", "min") and args[1].tensor:
                 return self.without_graph(result)
             return methods.several(result.but(rank=None), last)
+        if last in methods.ON_REQUEST and (
+            has_keyword(node, "as_tuple") or (last == "where" and len(args) == 1)
+        ):
+            return methods.several(result.but(dtype="int", grad=False, rank=None), last)
         if (
             last in ops.REDUCTIONS
             and len(args) == 1
@@ -370,6 +377,11 @@ class Functions:
     def without_graph(self, result: Value) -> Value:
         """Return what an operation gives: without a graph where the text says ``no_grad``."""
         return result.but(grad=False) if result.grad and self._graphless() else result
+
+    def ran(self, result: Value) -> Value:
+        """Return what a function of the project gives. Where the text around the call says
+        ``no_grad``, only what it hands on can have a graph: that is not known."""
+        return ungraphed(result, None) if self._graphless() else result
 
     def _graphless(self) -> bool:
         """Say whether the text around the statement at hand says ``no_grad``."""

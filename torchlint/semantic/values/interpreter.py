@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import libcst as cst
@@ -170,9 +170,9 @@ class Interpreter(Expressions):
 
     def _unpack(self, target: cst.Tuple | cst.List, value: Value) -> None:
         elements = target.elements
-        exact = value.items is not None and len(value.items) == len(elements)
+        items = _spread(elements, value.items) if value.items is not None else ()
         for index, element in enumerate(elements):
-            part = value.items[index] if exact and value.items is not None else self._any_of(value)
+            part = items[index] if items else self._any_of(value)
             if value.tensor and isinstance(element.value, cst.Name):
                 # A network gives several things, of which these may be numbers in a list.
                 part = UNKNOWN if called(element.value.value, LENGTHS) else part
@@ -369,3 +369,15 @@ _SIMPLE: dict[type, Callable[[Any, Any], Value]] = {
     cst.Expr: Interpreter._expr,
     cst.Assert: Interpreter._assert,
 }
+
+
+def _spread(elements: Sequence[cst.BaseElement], items: tuple[Value, ...]) -> tuple[Value, ...]:
+    """Return what each of some targets is given of a tuple, a starred one any of what is left;
+    nothing where they are not as many."""
+    starred = [isinstance(each, cst.StarredElement) for each in elements]
+    if True not in starred:
+        return items if len(items) == len(elements) else ()
+    before, behind = starred.index(True), len(items) - starred[::-1].index(True)
+    if behind < before:
+        return ()
+    return (*items[:before], join_all(list(items[before:behind])), *items[behind:])

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from torchlint.semantic.values.calls import Calls
 
 _SEVERAL = ops.having("method", "several")
+ON_REQUEST = ops.having("several-on-request")
 _SECOND_WHOLE = ops.having("second-whole")
 _SEVERAL_WITH_DIM = ops.having("reduce", "several-with-more")
 _CASTS = {method: dtypes.KINDS[f"torch.{dtype}"] for method, dtype in dtypes.CASTS.items()}
@@ -151,6 +152,8 @@ def _computed(receiver: Value, name: str, node: cst.Call, args: list[Value]) -> 
         name in _SEVERAL_WITH_DIM and (node.args and not (args and args[0].tensor))
     ):
         return several(result.but(rank=None, node=None), name)
+    if name in ON_REQUEST and any(keyword_of(arg) == "as_tuple" for arg in node.args):
+        return several(result.but(dtype="int", grad=False, rank=None, node=None), name)
     if name in ops.REDUCTIONS and not node.args:
         result = result.but(rank=0)
     elif name in _FLATTENS and not node.args:
@@ -253,7 +256,7 @@ def plain_method(
     if kind == "str" and name == "format" and (receiver.name or "").startswith("cuda:"):
         return receiver  # ``"cuda:{}".format(n)`` names a device whatever the number is.
     if kind == "str":
-        return Value("list", item=STR) if name in ("split", "splitlines") else STR
+        return plain.of_text(name)
     if kind == "shape":
         return INT
     if kind == "packed":

@@ -8,7 +8,7 @@ from torchlint.semantic.torch import libraries, ops
 from torchlint.semantic.torch.spelling import OPTIONS as OPTIONS_NAME
 from torchlint.semantic.torch.spelling import called
 from torchlint.semantic.values import evidence, library
-from torchlint.semantic.values.value import FLOAT, INT, OPTIONS, PLAIN, STR, Value
+from torchlint.semantic.values.value import BOOL, FLOAT, INT, OPTIONS, PLAIN, STR, Value
 
 _NAMES = frozenset(("__name__", "__file__", "__version__", "__doc__", "__module__", "__qualname__"))
 _OF_TENSORS = ops.having("own") | ops.having("move")
@@ -60,6 +60,15 @@ def _holds_options(holder: Value, node: cst.BaseExpression) -> bool:
         return False
     name = node.attr.value if isinstance(node, cst.Attribute) else getattr(node, "value", None)
     return isinstance(name, str) and called(name, OPTIONS_NAME)
+
+
+def of_text(name: str) -> Value:
+    """Return what a method of a text gives."""
+    if name.startswith("is") or name in ("startswith", "endswith"):
+        return BOOL
+    if name in libraries.FINDS - {"replace"}:
+        return INT
+    return Value("list", item=STR) if name in ("split", "splitlines") else STR
 
 
 def method_of(receiver: Value, name: str) -> Value | None:

@@ -164,9 +164,15 @@ def join(a: Value, b: Value) -> Value:
     )
 
 
+def ungraphed(value: Value, graph: bool | None) -> Value:
+    """Return a value whose parts with a graph have it as said: not, or it is not known."""
+    changed = value.but(grad=graph) if value.grad else value
+    return changed.inside(lambda part: ungraphed(part, graph))
+
+
 def _either_class(a: Value, b: Value) -> str | None:
     """Return the names of the classes of the project of which an object is an instance of one."""
-    if a.kind != "object":
+    if a.kind not in ("object", "module"):
         return None
     names = {*_class_names(a), *_class_names(b)}
     return CLASSES.join(sorted(names)) if "" not in names and len(names) <= _MOST_CLASSES else None
