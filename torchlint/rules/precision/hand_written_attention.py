@@ -111,13 +111,14 @@ rule = Rule(
 
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if module.target_torch < _SINCE or written_attention(module, node) is None:
+    product = written_attention(module, node) if module.target_torch >= _SINCE else None
+    if product is None:
         return
     function, cls = module.function(node), module.class_of(node)
     names = [place.name.value for place in (function, cls) if place is not None]
     if any(_WINDOW.search(name) for name in names) or _has_fused(module, cls or function):
         return
-    yield Hit(node, fix=fused_attention(module, node))
+    yield Hit(product, fix=fused_attention(module, node))
 
 
 def _has_fused(module: Module, home: cst.CSTNode | None) -> bool:
