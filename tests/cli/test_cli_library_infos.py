@@ -77,6 +77,9 @@ def test_a_library_gets_warnings(kit: Path, said: Said) -> None:
 @pytest.mark.parametrize(
     ("path", "text", "library"),
     [
+        ("kit/game.py", "from layer import Head\n" + GUARDED, False),
+        ("kit/game.py", "from kit.layer import Head\n" + GUARDED, True),
+        ("kit/game.py", "from layer import Head\n", True),
         ("train.py", TRAINS, False),
         ("kit/train.py", GUARDED, False),
         ("kit/run_epochs.py", GUARDED, False),

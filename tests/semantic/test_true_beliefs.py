@@ -448,7 +448,9 @@ def test_what_runs_without_a_graph_gives_none(context: str, expression: str) -> 
     assert not value_of(UNGRAPHED.format(context, expression)).grad
 
 
-@pytest.mark.parametrize("context", ["if train:", "with torch.enable_grad():", "for _ in range(3):"])
+@pytest.mark.parametrize(
+    "context", ["if train:", "with torch.enable_grad():", "for _ in range(3):"]
+)
 @pytest.mark.parametrize("expression", ["out", "loss", "part"])
 def test_what_runs_with_a_graph_has_one(context: str, expression: str) -> None:
     assert value_of(UNGRAPHED.format(context, expression)).grad is True

@@ -115,7 +115,8 @@ rule = Rule(
 
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if module.target_torch < _SINCE or written_attention(module, node) is None:
+    product = written_attention(module, node) if module.target_torch >= _SINCE else None
+    if product is None:
         return
     function, cls = module.function(node), module.class_of(node)
     names = [place.name.value for place in (function, cls) if place is not None]
@@ -123,7 +124,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     bias = learned_bias(module, node)
     message, words = (_BIASED, {"bias": module.shown(bias)}) if bias is not None else (None, {})
-    yield Hit(node, words, fix=fused_attention(module, node), message=message)
+    yield Hit(product, words, fix=fused_attention(module, node), message=message)
 
 
 def _has_fused(module: Module, home: cst.CSTNode | None) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 
 import libcst as cst
 
@@ -11,7 +12,7 @@ from torchlint.semantic.code.handed_classes import objects_leave
 from torchlint.semantic.code.instances import Instances
 from torchlint.semantic.code.names import Binding, Names
 from torchlint.semantic.code.scopes import Scopes, scopes
-from torchlint.semantic.code.tree import Function, Tree, is_name
+from torchlint.semantic.code.tree import Function, Tree, argument_for, is_name
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 
@@ -34,6 +35,7 @@ class Flow:
         self.names = names
         self.scopes = scopes
         self._text = text
+        self._asked: set[cst.Name] = set()
         self._sites: dict[cst.CSTNode, list[cst.Call]] | None = None
         self.instances = Instances(tree, names, scopes)
         self._uses: dict[str, tuple[list[cst.Name], list[int]]] = {}
@@ -66,8 +68,10 @@ class Flow:
 
     def _resolve(self, func: cst.BaseExpression) -> list[Function]:
         if type(func) is cst.Name:
-            _, bindings = self.names.bindings(func.value, func)
-            return self._bound(bindings)
+            scope, bindings = self.names.bindings(func.value, func)
+            return self._bound(bindings) or self._by_value(func, scope, bindings)
+        if type(func) is cst.Subscript:
+            return self._kept(func.value)
         if type(func) is not cst.Attribute:
             return []
         receiver = func.value
@@ -93,6 +97,67 @@ class Flow:
                 if found is not None:
                     return [found]
         return []
+
+    def _by_value(
+        self, func: cst.Name, scope: cst.CSTNode | None, bindings: list[Binding]
+    ) -> list[Function]:
+        """Return the functions that a name stands for by what is assigned to it, ``step =
+        self.train_step``, or by what all calls of the function whose parameter it is pass."""
+        given = [each.value for each in bindings if each.kind == "assign"]
+        if not bindings or func in self._asked:
+            return []
+        self._asked.add(func)
+        if (
+            len(bindings) == 1
+            and bindings[0].kind == "param"
+            and isinstance(scope, cst.FunctionDef)
+        ):
+            given = self._passed(scope, func.value)
+        elif len(given) != len(bindings):
+            given = []
+        found = [self._stands_for(each) for each in given]
+        self._asked.discard(func)
+        return list(dict.fromkeys(itertools.chain(*found))) if found and all(found) else []
+
+    def _stands_for(self, value: cst.BaseExpression | None) -> list[Function]:
+        match value:
+            case cst.Lambda():
+                return [value]
+            case cst.Name() | cst.Attribute():
+                return self._resolve(value)
+            case cst.IfExp(body=body, orelse=orelse):
+                sides = self._stands_for(body), self._stands_for(orelse)
+                return [*sides[0], *sides[1]] if all(sides) else []
+            case (
+                cst.Subscript(value=held)
+                | cst.Call(func=cst.Attribute(value=held, attr=cst.Name("get")))
+            ):
+                return self._kept(held)
+        return []
+
+    def _kept(self, held: cst.BaseExpression) -> list[Function]:
+        """Return the functions that a dictionary holds which is written out, where it holds nothing
+        else: ``LOSSES = {"l1": l1, "l2": l2}``."""
+        table = self.names.sole_definition(held) if isinstance(held, cst.Name) else None
+        if not isinstance(table, cst.Dict) or not table.elements:
+            return []
+        found = [self._stands_for(each.value) for each in table.elements]
+        return list(dict.fromkeys(itertools.chain(*found))) if all(found) else []
+
+    def _passed(self, function: cst.FunctionDef, name: str) -> list[cst.BaseExpression | None]:
+        """Return what the calls of a function by its name pass as a parameter; None for one that
+        passes nothing, or by stars."""
+        names = [
+            param.name.value for param in (*function.params.params, *function.params.kwonly_params)
+        ]
+        if self.tree.class_of(function) is not None:
+            names = names[1:]
+        calls = (self.tree.call_of(each) for each in self.tree.named(function.name.value))
+        return [
+            argument_for(call, names.index(name), name) if name in names else None
+            for call in calls
+            if call is not None and function in self._resolve(call.func)
+        ]
 
     def _method_of(self, made: cst.ClassDef | None, func: cst.Attribute) -> list[Function]:
         method = self.scopes.method(made, func.attr.value) if made is not None else None

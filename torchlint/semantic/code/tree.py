@@ -396,3 +396,13 @@ def targets_of(
     if isinstance(node, cst.WithItem):
         return [node.asname.name] if node.asname is not None else []
     return [node.target]
+
+
+def argument_for(call: cst.Call, position: int | None, name: str) -> cst.BaseExpression | None:
+    """Return what a call gives for a parameter; None where it gives nothing, or by stars."""
+    for at, arg in enumerate(call.args):
+        if arg.star:
+            return None
+        if (arg.keyword is None and at == position) or (keyword_of(arg) == name):
+            return arg.value
+    return None

@@ -23,7 +23,13 @@ from torchlint.semantic.values.accelerator import on_accelerator
 from torchlint.semantic.values.facts import values
 from torchlint.semantic.values.host_proofs import proven_on_host
 from torchlint.semantic.values.inferred import inferred
-from torchlint.semantic.values.place import given_from_host, lives, named_device, on_device
+from torchlint.semantic.values.place import (
+    given_from_host,
+    lives,
+    named_device,
+    on_device,
+    perhaps_on_device,
+)
 from torchlint.semantic.values.sites import seen_from
 from torchlint.semantic.values.value import ACCEL, CPU, CUDA
 
@@ -312,12 +318,6 @@ def _waits(module: Module, node: cst.BaseExpression) -> bool:
     return inferred(module, node).tensor and on_device(module, node) is True
 
 
-def _summed(module: Module, node: cst.BaseExpression) -> bool:
-    # ``total = 0`` and then ``total = total + loss``: a number only before the first step.
-    value = inferred(module, node)
-    return value.kind == "accumulated" and value.device in (CUDA, ACCEL) and on_accelerator(module)
-
-
 def _given(module: Module, node: cst.BaseExpression) -> bool:
     # A helper that is called with this and that: one of the calls in a loop passes a tensor on the
     # device.
@@ -352,7 +352,7 @@ def _method(module: Module, call: cst.Call) -> tuple[cst.BaseExpression, str, in
 def source(module: Module, node: cst.BaseExpression) -> cst.BaseExpression | None:
     """Return the device tensor that an expression is or, through plain copies and views, was; else
     None."""
-    if _waits(module, node) or _summed(module, node) or _given(module, node):
+    if _waits(module, node) or perhaps_on_device(module, node) or _given(module, node):
         return node
     at: cst.CSTNode = node
     while True:
@@ -457,7 +457,7 @@ def host_copy(module: Module, call: cst.Call) -> HostRead | None:
     receiver, method, _ = found
     if (
         not _waits(module, receiver)
-        and not _summed(module, receiver)
+        and not perhaps_on_device(module, receiver)
         and not _given(module, receiver)
     ):
         return (

@@ -8,10 +8,11 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.base.records import frozen
+from torchlint.semantic.code import iterated
 from torchlint.semantic.code.bindings import top_level
 from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.guards import conditions_around, guards, unreached
-from torchlint.semantic.code.scopes import own_method
+from torchlint.semantic.code.scopes import own_method, scopes
 from torchlint.semantic.code.tree import keyword_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.time.autograd import no_grad
@@ -93,6 +94,16 @@ def shape(call: cst.Call) -> tuple[str, ...]:
 def plain(value: Value) -> Value:
     """Return a value of another file without its nodes."""
     return value.but(node=None).inside(plain)
+
+
+def hands_out(module: Module, name: str) -> tuple[int, str] | None:
+    """Return the parameter, and its place in a call, of which iterating over an object of a class
+    gives the elements as they are."""
+    cls = _class(module, name)
+    found = iterated.hands_out(module.tree, scopes(module), cls) if cls is not None else None
+    init = scopes(module).method(cls, "__init__") if cls is not None else None
+    names = [param.name.value for param in init.params.params[1:]] if init is not None else []
+    return (names.index(found), found) if found in names else None
 
 
 def method_returned(module: Module, cls: str, name: str) -> Value | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from torchlint.base.records import frozen
 from torchlint.semantic.code.flags import Flag
+from torchlint.semantic.code.tree import keyword_of
 from torchlint.semantic.elsewhere import Definition, Lineage
 from torchlint.semantic.project import exports
 from torchlint.semantic.project.callers import (
@@ -26,7 +27,7 @@ from torchlint.semantic.project.index import CLASS, FUNCTION
 from torchlint.semantic.project.project import Project
 from torchlint.semantic.project.reach import MINE, OUTSIDE, Aim, reach, stem_of
 from torchlint.semantic.torch import names as torch_names
-from torchlint.semantic.values.value import CLASSES, UNKNOWN, Value
+from torchlint.semantic.values.value import CLASSES, ITERATED, UNKNOWN, Value
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -235,7 +236,7 @@ class Outside:
         if found is None:
             return UNKNOWN
         if found.kind == CLASS:
-            return self._instance(found)
+            return self._iterated(found, call, given) or self._instance(found)
         if found.kind != FUNCTION:
             return UNKNOWN
         key = (found, exports.shape(call), tuple(exports.plain(value) for value in given))
@@ -244,6 +245,23 @@ class Outside:
                 key, found, lambda module: exports.returned(module, found.name, call, given)
             )
             or UNKNOWN
+        )
+
+    def _iterated(self, cls: Definition, call: cst.Call, given: list[Value]) -> Value | None:
+        """Return what an object of a class is given to iterate, and hands out as it is."""
+        key = (exports.hands_out, cls)
+        ask = functools.partial(exports.hands_out, name=cls.name)
+        parameter = self._answer(key, cls, ask, "def __iter__")
+        pairs = enumerate(zip(call.args, given, strict=True))
+        return next(
+            (
+                value
+                for at, (arg, value) in pairs
+                if (keyword_of(arg) or at) in (parameter or ())
+                and value.kind in ITERATED
+                and not arg.star
+            ),
+            None,
         )
 
     def method(self, classes: Iterable[Definition], name: str) -> Value:
@@ -278,9 +296,9 @@ class Outside:
         self,
         key: object,
         definition: Definition,
-        question: Callable[[Module], Value | None],
+        question: Callable[[Module], T | None],
         needed: str = "",
-    ) -> Value | None:
+    ) -> T | None:
         """Return the answer to a question about a definition, which is remembered longer than its
         file's analysis."""
         if not self.deep or self.project is None:
@@ -288,7 +306,7 @@ class Outside:
         if not self.project.knows(key, definition.path):
             module = self._facts(definition, needed)
             self.project.answers[key] = question(module) if module is not None else None
-        found: Value | None = self.project.answers[key]
+        found: T | None = self.project.answers[key]
         return found
 
     def callers(self, classes: Iterable[Definition], method: str) -> Iterator[Caller]:

@@ -91,6 +91,7 @@ _TRAINS = regex(r"train|main|^run|experiment|finetune|fine_tune")
 _SCRIPTS = ("", "scripts", "tools", "experiments", "bin")
 """Names of packages that hold programs for others; no package has an empty one."""
 _GUARD = regex(r"^if __name__\b", re.MULTILINE)
+_BARE = regex(r"^(?:from|import) (\w+)\b", re.MULTILINE)
 _STEPS = regex(r"\.(backward|step)\(")
 """What a file says that trains itself."""
 _PLAIN_BASES = (
@@ -798,7 +799,7 @@ class Used:
     def no_program(self) -> bool:
         """Say whether the project holds nothing to be run: no notebook, no file outside of packages
         that does something, and none of a package that Python runs by its name, or that is guarded
-        and trains, by its name or by what it says."""
+        and trains, by its name or by what it says, or imports as a script does."""
         return not any(self._does_something(path) or self._starts(path) for path in self._every)
 
     def _starts(self, path: str) -> bool:
@@ -808,7 +809,17 @@ class Used:
         if path.endswith(".ipynb") or stem_of(path) == "__main__":
             return True
         text = self._read(path) or "" if self._package(path) else ""
-        return self._trains(path, text) and _GUARD.search(text) is not None
+        runs = self._trains(path, text) or self._imports_beside(path, text)
+        return runs and _GUARD.search(text) is not None
+
+    def _imports_beside(self, path: str, text: str) -> bool:
+        """Say whether a file imports by its bare name what lies beside it in a package, as only a
+        script can."""
+        folder = os.path.dirname(path)
+        return any(
+            self._search.module(path, name) == os.path.join(folder, f"{name}.py")
+            for name in _BARE.findall(text)
+        )
 
     def programs(self, files: Iterable[str]) -> tuple[str, ...]:
         """Return those of some files that are scripts to be run, those first that train."""

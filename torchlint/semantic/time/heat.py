@@ -566,6 +566,11 @@ class HeatMap:
                 called = Why(f"{function.name.value}() is called", site)
                 best = replace(found, why=(called, *found.why), loop=None)
         best = max((best, *self._from_base_classes(function)), key=lambda heat: heat.order)
+        for place in self._handed_on(function):
+            found = self.heat(place, depth - 1)
+            if found.order > best.order:
+                passed = Why(f"{function.name.value}() is handed on", place)
+                best = replace(found, why=(passed, *found.why), loop=None)
         owner = self.scopes.tree.function(function)
         if owner is not None and not self.flow.sites(function) and self.flow.escapes(function):
             found = self.heat(function, depth - 1)
@@ -573,6 +578,23 @@ class HeatMap:
                 passed = Why(f"{function.name.value}() is passed on", function)
                 best = replace(found, why=(passed, *found.why), loop=None)
         return best
+
+    def _handed_on(self, function: cst.FunctionDef) -> Iterator[cst.Arg]:
+        """Yield where a method that no call of this file names is handed to code out of view, which
+        may run it: ``checkpoint(self._forward, x)``."""
+        if self.tree.class_of(function) is None or self.flow.sites(function):
+            return
+        for name in self.tree.named(function.name.value):
+            method = self.tree.parents[name]
+            match self.tree.parents.get(method):
+                case cst.Arg(value=cst.Attribute(value=cst.Name("self")) as given) as arg:
+                    call = self.tree.parents[arg]
+                    if (
+                        given is method
+                        and isinstance(call, cst.Call)
+                        and not self.flow.callees(call)
+                    ):
+                        yield arg
 
     def _by_itself_alone(self, function: cst.FunctionDef) -> bool:
         """Say whether nothing but a function's name, or a step in it, says that it runs often: no

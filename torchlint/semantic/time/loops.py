@@ -156,11 +156,7 @@ class Loops:
         )
 
     def _moves(self, loop: cst.For) -> bool:
-        """Say whether a loop without autograd, or behind ``model.eval()``, brings what it goes over
-        to a device: whatever runs there then, it is an evaluation, where a table that is filled may
-        need no model."""
-        if not self.evaluates(loop):
-            return False
+        """Say whether a loop brings what it goes over to a device: whatever runs there then."""
         targets = {n.value for n in self.tree.within(loop.target, cst.Name)}
         for part in self.tree.within(loop.body, cst.CompFor):
             if targets.intersection(n.value for n in self.tree.within(part.iter, cst.Name)):

@@ -56,6 +56,12 @@ _RUNS = regex(
     r"|step)(_\w+)?$"
 )
 """Methods by which a module is run, beside calling it."""
+_LOOKS = regex(
+    r"(^|_)(loss|criterion|trac(e|ing)|export|summary|profile|flops|macs|save|load|plot|log|show"
+    r"|print|watch|add_graph|register|make|build|create|init)(_|$)",
+    re.IGNORECASE,
+)
+"""What is called so looks at a network, keeps it or makes another one."""
 _LOADING = frozenset(("load_state_dict", "load_weights", "load_checkpoint", "restore"))
 _BY_NAME = regex(r"^(items|keys|(named_)?(parameters|buffers|modules)|state_dict)$")
 _BACK = ops.having("reads") | {"cpu"}
@@ -104,12 +110,19 @@ class Runs:
 
     def _runs(self, loop: Loop) -> bool:
         whole = self._by_slices(loop)
-        calls = list(
-            self.tree.within(loop.body, cst.Call) if whole else self.updates.calls_in(loop)
-        )
+        calls = list(self.tree.within(loop.body, cst.Call) if whole else self._calls_in(loop))
         if not calls or self._over_no_data(loop) or any(map(self._begins_anew, calls)):
             return False
         return any(self._run(call, loop, whole=whole) for call in calls)
+
+    def _calls_in(self, loop: Loop) -> Iterator[cst.Call]:
+        """Yield the calls of one pass of a loop, those of the handful of passes of a loop in it
+        too."""
+        yield from self.updates.calls_in(loop)
+        for inner in self.tree.within(loop.body, cst.For):
+            around = next(each for each in self.tree.ancestors(inner) if isinstance(each, LOOPS))
+            if around is loop and (self.iterations.count(inner) or _HANDFUL + 1) <= _HANDFUL:
+                yield from self.updates.calls_in(inner)
 
     def round_trips(self, loop: cst.For) -> bool:
         """Say whether each pass of a loop brings something of its own to a device and reads back
@@ -240,14 +253,24 @@ class Runs:
             return depth > 0 and any(
                 self._function(each, depth - 1, once=once, whole=whole) for each in callees
             )
-        return (
-            bool(call.args)
-            and self._plausible(call.func)
-            and self._model(call)
-            and self._on_tensors(call)
-            and not self._made_in(call.func, loop)
-            and not self._untrained(call.func)
-        )
+        if not call.args:
+            return False
+        model = self._handed(call)
+        if model is None and self._plausible(call.func) and self._model(call):
+            model = call.func if self._on_tensors(call) else None
+        return model is not None and not self._made_in(model, loop) and not self._untrained(model)
+
+    def _handed(self, call: cst.Call) -> cst.BaseExpression | None:
+        """Return the network that a call hands on together with a tensor of the device, to code
+        that runs it: ``sampler.sample(model, noise)``."""
+        name = self.names.name(call.func) or ""
+        if _LOOKS.search(last_name(call.func)) or name.startswith(("builtins.", "torch.")):
+            return None
+        given = [arg.value for arg in call.args if not arg.star]
+        kinds = [self.values.value(each) for each in given]
+        fed = any(each.tensor and each.device in (ACCEL, CUDA) for each in kinds)
+        networks = (node for node, each in zip(given, kinds, strict=True) if each.kind == "module")
+        return next(networks, None) if fed else None
 
     def _function(self, function: Function, depth: int, *, once: bool, whole: bool) -> bool:
         """Say whether one call of a function runs a model.

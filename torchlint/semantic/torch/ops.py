@@ -214,18 +214,18 @@ view                      method view no-copy keeps-whole sizes keeps-last weak 
 view_as                   method view own no-copy
 reshape                   torch method view keeps-whole sizes keeps-last weak with-to
 reshape_as                method view
-flatten                   torch method view keeps-whole flattens with-to
+flatten                   torch method view keeps-whole flattens with-to array
 unflatten                 torch method view no-copy sizes keeps-last
-ravel                     torch method view flattens
+ravel                     torch method view flattens array
 transpose                 torch method view no-copy turns keeps-whole
 t                         torch method view no-copy turns keeps-whole array
 permute                   torch method view own no-copy turns keeps-whole
 movedim                   torch method view no-copy turns
 moveaxis                  torch method view no-copy turns
-swapaxes                  torch method view no-copy turns
+swapaxes                  torch method view no-copy turns array
 swapdims                  torch method view no-copy turns
 adjoint                   torch method view no-copy turns
-squeeze                   torch method view no-copy keeps-whole keeps-last
+squeeze                   torch method view no-copy keeps-whole keeps-last array
 unsqueeze                 torch method view own no-copy keeps-whole keeps-last weak
 expand                    method view hint no-copy keeps-whole sizes spreads
 expand_as                 method view own no-copy spreads
@@ -234,7 +234,7 @@ atleast_1d                torch view
 atleast_2d                torch view
 narrow                    torch method view own part no-copy sizes
 select                    torch method view part no-copy
-diagonal                  torch method view part no-copy
+diagonal                  torch method view part no-copy array
 unfold                    method view part no-copy
 split                     torch method view part several no-copy
 split_with_sizes          torch method view part several no-copy
@@ -277,7 +277,7 @@ log1p                     torch method pointwise gives-float
 rsqrt                     torch method pointwise gives-float
 reciprocal                torch method pointwise
 sign                      torch method pointwise numpy=sign
-round                     torch method pointwise
+round                     torch method pointwise array
 floor                     torch method pointwise
 ceil                      torch method pointwise
 trunc                     torch method pointwise
@@ -328,12 +328,12 @@ isneginf                  torch method compare finite
 isin                      torch compare
 signbit                   torch method compare
 sum                       torch method reduce adds keeps-whole counts array
-prod                      torch method reduce keeps-whole counts
+prod                      torch method reduce keeps-whole counts array
 nansum                    torch method reduce adds keeps-whole counts
 mean                      torch method reduce adds array gives-float
 nanmean                   torch method reduce adds gives-float
-var                       torch method reduce gives-float
-std                       torch method reduce gives-float
+var                       torch method reduce gives-float array
+std                       torch method reduce gives-float array
 norm                      torch method reduce hint norm gives-float
 vector_norm               linalg reduce norm gives-float
 dist                      torch method reduce
@@ -346,21 +346,21 @@ median                    torch method reduce several-with-more second-whole
 nanmedian                 torch method reduce several-with-more second-whole
 any                       torch method reduce adds gives-bool array
 all                       torch method reduce gives-bool array
-argmax                    torch method reduce gives-int numpy=argmax
-argmin                    torch method reduce gives-int numpy=argmin
+argmax                    torch method reduce gives-int array numpy=argmax
+argmin                    torch method reduce gives-int array numpy=argmin
 count_nonzero             torch method reduce adds gives-int
 quantile                  torch method reduce
 aminmax                   torch method reduce several
 std_mean                  torch reduce several
 var_mean                  torch reduce several
-cumsum                    torch method along hint keeps-whole counts
-cumprod                   torch method along
+cumsum                    torch method along hint keeps-whole counts array
+cumprod                   torch method along array
 cummax                    torch method along several second-whole
 cummin                    torch method along several second-whole
 softmax                   torch method nn along hint log=log_softmax gives-float
 log_softmax               torch method nn along own gives-float
 sort                      torch method along several second-whole
-argsort                   torch method along hint gives-int numpy=argsort
+argsort                   torch method along hint gives-int array numpy=argsort
 matmul                    torch method product no-integers hint batched operator=MatrixMultiply
 bmm                       torch method product no-integers own batched
 einsum                    torch product no-integers batched
@@ -395,7 +395,7 @@ histogram                 torch method pick several
 tril                      torch method pick triangle
 triu                      torch method pick triangle
 diag                      torch method pick
-repeat                    method repeats keeps-whole sizes
+repeat                    method repeats keeps-whole sizes array
 repeat_interleave         torch method aten repeats cost=no-size-given
 tile                      torch method repeats
 flip                      torch method repeats keeps-whole
@@ -553,7 +553,7 @@ is_nonzero                torch method aten apart truth waits cost=element
 shape                     attribute fact array with-to
 dtype                     attribute fact weak
 device                    attribute fact weak
-ndim                      attribute fact with-to
+ndim                      attribute fact with-to array
 requires_grad             attribute fact with-to of-graph
 is_leaf                   attribute fact of-graph
 is_cuda                   attribute fact with-to

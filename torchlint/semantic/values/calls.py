@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
+from torchlint.semantic.code.iterated import hands_out
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.tree import method_called
 from torchlint.semantic.torch import ops
@@ -17,6 +18,7 @@ from torchlint.semantic.values.value import (
     CLASSES,
     CPU,
     CUDA,
+    ITERATED,
     OF_NETWORKS,
     PLAIN,
     STR,
@@ -232,6 +234,11 @@ class Calls(Functions):
 
     def _instance(self, node: cst.Call, cls: cst.ClassDef) -> Value:
         bases = self.values.scopes.base_names(cls)
+        parameter = hands_out(self.values.tree, self.values.scopes, cls)
+        init = self.values.scopes.method(cls, "__init__") if parameter is not None else None
+        given = bind(init, node, True).get(parameter or "") if init is not None else None
+        if given is not None and (iterated := self.recorded.get(given, UNKNOWN)).kind in ITERATED:
+            return iterated
         if self.values.scopes.is_module(cls):
             name = next(
                 (b for b in bases if b.startswith("torch.nn.") and b.endswith("Loss")),

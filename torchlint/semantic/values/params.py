@@ -14,7 +14,15 @@ import libcst as cst
 from torchlint.base.regex import regex
 from torchlint.semantic.code.handed_classes import hands_on
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.tree import Tree, attr_of, has_star, is_name, keyword_of, positional
+from torchlint.semantic.code.tree import (
+    Tree,
+    argument_for,
+    attr_of,
+    has_star,
+    is_name,
+    keyword_of,
+    positional,
+)
 from torchlint.semantic.elsewhere import Definition
 from torchlint.semantic.torch import names as torch_names
 from torchlint.semantic.torch import ops
@@ -65,6 +73,7 @@ _PLAIN = tuple("tensor batch ndarray number bool str shape list tuple dict plain
 a name that say more."""
 # What arrays have as well, but no array is the input of a module.
 _ARRAY_USES = ops.having("array")
+_CALLED = ops.having("method", "array") | {"size", "dim"}
 _TENSOR_USES = ops.having("weak")
 _SIZE_METHODS = ops.having("method", "sizes") | {"repeat_interleave"}
 _PYTHON = frozenset(
@@ -249,7 +258,7 @@ class Parameters:
             return False
         if any(arg.star for call in calls for arg in call.args):
             return False
-        passed = [(each, _argument(each, self._places.get(name), name)) for each in calls]
+        passed = [(each, argument_for(each, self._places.get(name), name)) for each in calls]
         given = any(
             value is not None and not (call in within and is_name(value, name))
             for call, value in passed
@@ -325,7 +334,7 @@ class Parameters:
             self._values.starve()
         if not 0 < len(made) <= _MAX_SITES or budget <= 0:
             return UNKNOWN
-        given = [_argument(call, self._places.get(name), name) for call in made]
+        given = [argument_for(call, self._places.get(name), name) for call in made]
         found = [self._values.value(each, budget - 1) for each in given if each is not None]
         if not found or len(found) != len(given) or any(True for _ in self._elsewhere()):
             return UNKNOWN
@@ -445,16 +454,6 @@ class Parameters:
     @cached_property
     def _framework_batch(self) -> str | None:
         return _framework_batch(self._values, self._function)
-
-
-def _argument(call: cst.Call, position: int | None, name: str) -> cst.BaseExpression | None:
-    """Return what a call gives for a parameter; None where it gives nothing, or by stars."""
-    for at, arg in enumerate(call.args):
-        if arg.star:
-            return None
-        if (arg.keyword is None and at == position) or (keyword_of(arg) == name):
-            return arg.value
-    return None
 
 
 def _bound(names: list[str], given: Sequence[tuple[str, T]]) -> dict[str, T]:
@@ -702,8 +701,8 @@ def used_as_tensor(values: Values, function: cst.FunctionDef) -> frozenset[str]:
     )
     for node in values.tree.within(function, cst.Attribute):
         assert isinstance(node, cst.Attribute)
-        if node.attr.value in ("size", "dim") and not _is_called(values, node):
-            continue  # ``x.size`` is a number of NumPy's: of a tensor it is a method
+        if node.attr.value in _CALLED and not _is_called(values, node):
+            continue  # ``x.size`` is a number of NumPy's, ``stats.std`` may be anything's
         if node.attr.value in _TENSOR_USES or (forward and node.attr.value in _ARRAY_USES):
             found = _operands(node.value) if forward or isinstance(node.value, cst.Name) else []
             out.update(
@@ -840,7 +839,7 @@ def _positional(function: cst.FunctionDef, call: cst.Call, method: bool) -> list
     ``self``."""
     names = [p.name.value for p in (*function.params.posonly_params, *function.params.params)]
     static = any(is_name(d.decorator, "staticmethod") for d in function.decorators)
-    through = isinstance(call.func, cst.Attribute) or is_name(function.name, "__call__", "__init__")
+    through = not is_name(call.func, function.name.value)  # ``sample = self.sample``, too
     bound = method and not static and through
     return names[1:] if bound else names
 

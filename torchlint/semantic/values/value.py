@@ -111,6 +111,8 @@ COUNTED = ("number", "bool")
 """What a tensor may be added to later: ``total = 0.0``."""
 _HOST = frozenset(("number", "bool", "str", "none", "shape", "ndarray", "device", "dtype", "plain"))
 _PLAIN = frozenset(("number", "bool", "str", "ndarray", "plain"))
+ITERATED = ("loader", "iterator", "list")
+"""What an object may hand out the elements of."""
 _MOVED = frozenset(("tensor", "batch", "accumulated", "module", "?"))
 UNKNOWN = Value()
 NONE = Value("none")
@@ -140,6 +142,8 @@ def join(a: Value, b: Value) -> Value:
             return NUMBER
         if {a.kind, b.kind} in _NUMBER_OR_TENSOR:
             return _accumulated(a, b)
+        if {a.kind, b.kind} == {"tensor", "batch"} and a.loose and b.loose:
+            return join(a.but(kind="batch"), b.but(kind="batch"))
         if a.device == b.device == CPU:
             return Value("?", device=CPU)
         return PLAIN if "plain" in (a.kind, b.kind) and {a.kind, b.kind} <= _PLAIN else UNKNOWN
