@@ -229,7 +229,7 @@ def test_open_ends_are_arrows(ends: tuple[float, float], arrows: int) -> None:
     )
     drawing = (
         html_report.render(report)
-        .partition('aria-labelledby="forest-null-t')[2]
+        .partition('aria-labelledby="forest-1-t')[2]
         .partition("</title>")[2]
     )
     assert drawing.partition("</div>")[0].count('class="arrow') == arrows

@@ -716,8 +716,9 @@ def speed_of(
     found: Times, known: Checked | None = None, options: Options = OPTIONS, ran: bool | None = True
 ) -> tuple[Verdict, str]:
     variants = [Variant(ORIGINAL, "original"), FIX]
-    speeds = verdicts.speeds(variants, base_of(ran), known or checked(), found, options)
-    return speeds[FIX.name].verdict, speeds[FIX.name].why
+    shown = verdicts.results(variants, base_of(ran), known or checked(), found, {}, {}, options)
+    speed = next(each.speed for each in shown if each.id == FIX.name)
+    return speed.verdict, speed.why
 
 
 @pytest.mark.parametrize(
@@ -874,7 +875,8 @@ def test_fix_that_is_not_timed_alone_says_why() -> None:
     found = timed({ALL: 1.0})
     base = replace(base_of(), exercised={"TL102@a.py:1": True, "TL102@a.py:2": True})
     ran = Checked({variant.name: Status.OK for variant in variants})
-    speeds = verdicts.speeds(variants, base, ran, found, OPTIONS)
+    shown = verdicts.results(variants, base, ran, found, {}, {}, OPTIONS)
+    speeds = {each.id: each.speed for each in shown}
     assert speeds[variants[2].name].verdict is Verdict.NOT_MEASURED
     assert speeds[variants[2].name].why.startswith(
         "not timed alone, as all together change the time by 1.00x"

@@ -73,58 +73,44 @@ def _page(report: Report) -> dict[str, Any]:
 def _forest(report: Report) -> dict[str, Any]:
     """Return the forest plot: a row for each variant that was timed, the null control last, and the
     axis."""
-    timed = [(each, each.speed.ratio) for each in report.variants if each.speed.ratio is not None]
+    rows: list[tuple[str, str, Ratio, str, str, str]] = []
+    for each in report.variants:
+        if each.speed.ratio is not None:
+            changed, marks = phrases.changes_results(each), phrases.verdict_tone(each)
+            verdict = phrases.verdict(each) + (", changed results" if changed else "")
+            tone = "bad" if changed else marks
+            rows.append((phrases.label(each), each.where, each.speed.ratio, verdict, tone, marks))
     null = report.null_control
-    ratios = [ratio for _, ratio in timed] + ([] if null is None else [null.ratio])
-    if not ratios:
+    if null is not None:
+        verdict, tone = ("", "") if null.ok else ("too noisy", "bad")
+        rows.append(("null control", "", null.ratio, verdict, tone, tone))
+    if not rows:
         return {"forest": [], "axis": ""}
     band = (1 / (1 + report.plan.min_effect), 1 + report.plan.min_effect)
-    scale = svg.axis([*(end for each in ratios for end in (*each.ci95, each.estimate)), *band])
-
-    def row(
-        key: str, name: str, where: str, ratio: Ratio, verdict: str, tone: str, marks: str
-    ) -> dict[str, Any]:
-        ends = (phrases.bounded(ratio.ci95[0]), phrases.bounded(ratio.ci95[1]))
-        said = phrases.ratio(ratio)
-        drawing = svg.strip(
-            ratio.estimate,
-            ends,
-            scale,
-            band,
-            key=f"forest-{key}",
-            title=name,
-            said=said,
-            tone=marks,
-        )
-        return {
+    ends = (end for _, _, ratio, *_ in rows for end in (*ratio.ci95, ratio.estimate))
+    scale = svg.axis([*ends, *band])
+    forest = [
+        {
             "name": name,
             "where": where,
-            "drawing": drawing,
-            "speed": said,
+            "drawing": svg.strip(
+                ratio.estimate,
+                (phrases.bounded(ratio.ci95[0]), phrases.bounded(ratio.ci95[1])),
+                scale,
+                band,
+                key=f"forest-{at}",
+                title=name,
+                said=phrases.ratio(ratio),
+                tone=marks,
+            ),
+            "speed": phrases.ratio(ratio),
             "verdict": verdict,
             "tone": tone,
         }
-
-    rows = []
-    for index, (each, ratio) in enumerate(timed):
-        changed, tone = phrases.changes_results(each), phrases.verdict_tone(each)
-        verdict = phrases.verdict(each) + (", changed results" if changed else "")
-        rows.append(
-            row(
-                str(index),
-                phrases.label(each),
-                each.where,
-                ratio,
-                verdict,
-                "bad" if changed else tone,
-                tone,
-            )
-        )
-    if null is not None:
-        verdict, tone = ("", "") if null.ok else ("too noisy", "bad")
-        rows.append(row("null", "null control", "", null.ratio, verdict, tone, tone))
+        for at, (name, where, ratio, verdict, tone, marks) in enumerate(rows)
+    ]
     title = "Axis: time before over time after, logarithmic"
-    return {"forest": rows, "axis": svg.strip_axis(scale, key="forest-axis", title=title)}
+    return {"forest": forest, "axis": svg.strip_axis(scale, key="forest-axis", title=title)}
 
 
 def _fix(report: Report, variant: VariantResult) -> dict[str, Any]:

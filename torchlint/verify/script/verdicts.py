@@ -32,29 +32,6 @@ from torchlint.verify.variants import ALL, ORIGINAL, Variant, single
 _NO_GPU = "; it takes times of this CPU where it uses a GPU only if torch.cuda.is_available()"
 
 
-def speeds(
-    variants: Sequence[Variant], base: Reference, checked: Checked, timed: Times, options: Options
-) -> dict[str, Speed]:
-    """Return what the timing says of each variant; of many fixes p-values are adjusted for their
-    number."""
-    null = timed.null_control()
-    fixes = [variant for variant in variants if variant.unit is not None and variant.kind != "all"]
-    adjusted = dict(
-        zip(
-            [v.name for v in fixes],
-            statistics.adjusted_ps([timed.ratio(v.name) for v in fixes]),
-            strict=True,
-        )
-    )
-    found = {}
-    for variant in variants:
-        if variant.unit is not None:
-            found[variant.name] = _speed(
-                variant, base, checked, timed, options, null, adjusted.get(variant.name)
-            )
-    return found
-
-
 def _speed(
     variant: Variant,
     base: Reference,
@@ -127,16 +104,20 @@ def results(
     diffs: Mapping[str, str],
     options: Options,
 ) -> tuple[VariantResult, ...]:
-    """Return one result a variant, "all" last."""
+    """Return one result a variant, "all" last; of many fixes p-values are adjusted for their
+    number."""
+    null = timed.null_control()
+    fixes = [each.name for each in variants if each.unit is not None and each.kind != "all"]
+    ps = statistics.adjusted_ps([timed.ratio(name) for name in fixes])
+    adjusted = dict(zip(fixes, ps, strict=True))
     found = []
-    measured = speeds(variants, base, checked, timed, options)
     for variant in variants:
         if variant.unit is None:
             continue
         name = variant.name
         found.append(
             variant.result(
-                measured[name],
+                _speed(variant, base, checked, timed, options, null, adjusted.get(name)),
                 status=checked.status.get(name, Status.OK),
                 exercised=_exercised(variant, base),
                 counts=counts.get(name),
