@@ -6,6 +6,7 @@ import os
 import re
 import textwrap
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import libcst as cst
@@ -881,37 +882,59 @@ def test_pinning_in_loaders_of_other_files(tmp_path: Path, made: str, said: str)
     assert first is (said == "workers first")
 
 
+class Analyses:
+    """Notes which files are analysed, and whose analyses are freed."""
+
+    def __init__(self) -> None:
+        self.made: list[str] = []
+        self.closed: list[str] = []
+        self.project = Project("", lambda path: "x" * 8, self.analysis)  # type: ignore[arg-type]
+
+    def analysis(self, project: Project, path: str, text: str) -> Analysis:
+        self.made.append(path)
+        return Analysis(path, self.closed)
+
+
+@dataclass
+class Analysis:
+    path: str
+    closed: list[str]
+
+    def close(self) -> None:
+        self.closed.append(self.path)
+
+
 def test_an_analysis_of_another_file_is_made_once_per_file_that_is_checked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """One that no longer fits is freed when the next file comes, not while answers from it are in
     use."""
     monkeypatch.setattr("torchlint.semantic.project.project._KEPT", 10)
-    made: list[str] = []
-    closed: list[str] = []
-
-    class Analysis:
-        def __init__(self, path: str) -> None:
-            self.path = path
-
-        def close(self) -> None:
-            closed.append(self.path)
-
-    def analysis(project: Project, path: str, text: str) -> Analysis:
-        made.append(path)
-        return Analysis(path)
-
-    project = Project(str(tmp_path), lambda path: "x" * 8, analysis)  # type: ignore[arg-type]
+    seen = Analyses()
     for path in ("a", "b", "a"):
-        project.module(path)
-    assert (made, closed) == (["a", "b"], [])
-    project.settle()
-    assert closed == ["b"]
-    project.module("a")
-    project.module("b")
-    assert made == ["a", "b", "b"]
-    project.close()
-    assert closed == ["b", "a", "b"]
+        seen.project.module(path)
+    assert (seen.made, seen.closed) == (["a", "b"], [])
+    seen.project.settle()
+    assert seen.closed == ["b"]
+    seen.project.module("a")
+    seen.project.module("b")
+    assert seen.made == ["a", "b", "b"]
+    seen.project.close()
+    assert seen.closed == ["b", "a", "b"]
+
+
+def test_an_analysis_that_the_file_at_hand_has_not_asked_makes_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("torchlint.semantic.project.project._KEPT", 20)
+    seen = Analyses()
+    for path in ("a", "b"):
+        seen.project.module(path)
+    seen.project.settle()
+    assert seen.closed == [], "both fit"
+    for path in ("b", "c", "d", "b", "c"):
+        seen.project.module(path)
+    assert (seen.made, seen.closed) == (["a", "b", "c", "d"], ["a"])
 
 
 def test_a_file_is_read_once_and_not_analysed_for_a_name_that_it_does_not_hold(
@@ -943,7 +966,7 @@ def test_a_file_is_read_once_and_not_analysed_for_a_name_that_it_does_not_hold(
 
 
 def test_texts_that_are_kept_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("torchlint.semantic.project.project._TEXTS", 2)
+    monkeypatch.setattr("torchlint.semantic.project.project.TEXTS", 2)
     read: list[str] = []
 
     def text(path: str) -> str:

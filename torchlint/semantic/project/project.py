@@ -77,8 +77,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 K = TypeVar("K")
-_KEPT = 2_000_000
-"""Characters of source whose analyses are remembered from one file that is checked to the next."""
+_KEPT = 3_000_000
+"""Characters of source whose analyses are remembered, but for those that are in use."""
 _PARSED = 4_000_000
 """Characters of source that one question has parsed; behind that the answer is taken to be yes."""
 _HOPS = 20
@@ -160,6 +160,7 @@ class Project:
         self.answers: dict[object, Any] = {}
         self.asked: dict[Asked, Any] = {}
         self._modules: OrderedDict[str, tuple[Module | None, int]] = OrderedDict()
+        self._in_use: set[str] = set()
         self._lineages: dict[Definition, tuple[Lineage, Dependencies]] = {}
         self._stars: dict[tuple[str, tuple[str, ...]], tuple[_Targets, Dependencies]] = {}
         self._helpers: dict[str, Dependencies] = {}
@@ -1200,9 +1201,10 @@ class Project:
         """Free the analyses that are asked least, down to `_KEPT`; to be called when no answer from
         them is in use.
 
-        Between two calls all are kept: they could not be freed, and would be made again where they
-        are asked again.
+        Those that are asked until the next call are kept: they could not be freed, and would be
+        made again where they are asked again. Each takes the place of one that is not asked.
         """
+        self._in_use.clear()
         for each in self._growing:
             each.rest()
         self._growing.clear()
@@ -1213,12 +1215,15 @@ class Project:
 
     def close(self) -> None:
         """Free all analyses; their parts point at each other, so that they would stay for long."""
+        self._in_use.clear()
         self._shrink(0)
 
     def _shrink(self, kept: int) -> None:
         total = sum(size for _, size in self._modules.values())
         while total > kept and len(self._modules) > (kept > 0):
-            _, (old, size) = self._modules.popitem(last=False)
+            if (first := next(iter(self._modules))) in self._in_use:
+                return
+            old, size = self._modules.pop(first)
             total -= size
             if old is not None:
                 old.close()
@@ -1234,10 +1239,12 @@ class Project:
         """Return the analysis of one file, for its facts; None where there can be none."""
         self._trail.read.add(path)
         self._trail.helpers.add(path)
+        self._in_use.add(path)
         if path in self._modules:
             self._modules.move_to_end(path)
             return self._modules[path][0]
         text = self.text(path)
+        self._shrink(_KEPT - len(text or ""))
         found = self._analyse(self, path, text) if text is not None else None
         self._modules[path] = found, len(text or "")
         return found
