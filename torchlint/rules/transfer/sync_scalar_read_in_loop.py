@@ -137,8 +137,9 @@ only shown, and the read is an `info` where the other is a warning. The same whe
 the read (`wandb.log({"loss": loss})`, a progress bar): log that every N steps first (TL105); the
 read is an `info` until then. What is read right behind a copy that NumPy works on waits for
 nothing more; it is an `info`, as is what an evaluation reads beside what it prints in each batch,
-or beside a list that it copies to the device. Where another library takes an array in each batch
-of an evaluation, a read beside that copy is left alone. A `while` that asks the device in each turn whether to go on gets no copies on the host.
+or beside a list that it copies to the device, and any read under anomaly detection (TL801). Where
+another library takes an array in each batch of an evaluation, a read beside that copy is left
+alone. A `while` that asks the device in each turn whether to go on gets no copies on the host.
 
 ## Measure
 An epoch of 16 small steps, on batches that are on the device beforehand. Each step leaves a GPU work

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from torchlint.semantic.code.left_out import around, last_name
@@ -74,7 +75,7 @@ class Parameter(NamedTuple):
             return None
         for each in call.keywords:
             if each.arg is None:
-                given += () if _hands_on(each.value, function, above) else (None,)
+                given += _entries(each.value, self.name, function, above)
             elif each.arg == self.name:
                 given.append(each.value)
         if not given:
@@ -120,12 +121,28 @@ def _alias(node: ast.AST, above: dict[ast.AST, ast.AST]) -> str:
     return ""
 
 
-def _hands_on(mapping: ast.expr, function: ast.AST | None, above: dict[ast.AST, ast.AST]) -> bool:
-    """Say whether a function hands a mapping on by stars, and does nothing else with it."""
+def _entries(
+    mapping: ast.expr, key: str, function: ast.AST | None, above: dict[ast.AST, ast.AST]
+) -> Iterator[ast.expr | None]:
+    """Yield what a mapping holds under a key that a function makes by ``dict(key=value)`` and hands
+    on by stars alone; None where it may hold anything."""
     name = mapping.id if isinstance(mapping, ast.Name) else ""
     uses = [each for each in walk(function) if _names(each, name)] if function is not None else []
-    ways = [above[use] for use in uses]
-    return bool(ways) and all(isinstance(way, ast.keyword) and way.arg is None for way in ways)
+    if not uses:
+        yield None
+    for use in uses:
+        match above[use]:
+            case ast.keyword(arg=None):
+                pass
+            case ast.Assign(
+                targets=[_], value=ast.Call(func=ast.Name("dict"), args=[], keywords=entries)
+            ):
+                yield from (each.value for each in entries if each.arg == key)
+                same = [each for each in entries if each.arg is None and _names(each.value, name)]
+                if len(same) < sum(each.arg is None for each in entries):
+                    yield None
+            case _:
+                yield None
 
 
 def _names(node: ast.AST, name: str) -> bool:

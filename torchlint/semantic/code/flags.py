@@ -3,6 +3,7 @@ caller asks for them."""
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -11,7 +12,7 @@ import libcst as cst
 
 from torchlint.semantic.code.always_given import always_given
 from torchlint.semantic.code.flow import Flow
-from torchlint.semantic.code.left_out import never_given
+from torchlint.semantic.code.left_out import never_given, turned_on
 from torchlint.semantic.code.names import Binding, Names, dotted_text
 from torchlint.semantic.code.reaching import Reaching
 from torchlint.semantic.code.scopes import Scopes
@@ -37,6 +38,14 @@ _CHOOSING = (*FUNCTIONS, *LOOPS, cst.If, cst.IfExp, cst.Try, cst.BooleanOperatio
 """What may leave out a part of itself."""
 _RETURNS = 3
 """Names through which is looked for what a name is bound to."""
+_GIVEN_BY_LIBRARIES = frozenset(
+    (
+        ("prepare_inputs_for_generation", "cache_position"),
+        ("prepare_inputs_for_generation", "attention_mask"),
+    )
+)
+"""Parameters that a library puts into the mapping with which methods are called: generation of
+transformers, https://huggingface.co/docs/transformers/main/en/internal/generation_utils."""
 _REPEATING = (*LOOPS, *COMPREHENSIONS, cst.Lambda)
 _PLAIN = ("torch.nn.", "abc.", "builtins.")
 """Bases that call no method of a class by themselves but ``forward``."""
@@ -145,6 +154,7 @@ class Flags:
         """What is being asked: a name that comes back to itself is no truer for that."""
         self._answers = _Answers()
         self._left_out: dict[tuple[cst.CSTNode, str, bool], bool] = {}
+        self._turned_on: dict[str, bool] = {}
         self._inner = False
         """Whether what is handed on comes to a test in a loop."""
         self.reaching = Reaching(self.tree, self.names, self.flow)
@@ -466,7 +476,7 @@ class Flags:
         if given is not None and any(keyword_of(arg) == flag.name for arg in call.args):
             stars = set()  # No star gives it once more.
         if not flag.by_object and ("*" in stars or ("**" in stars and given is None)):
-            return False
+            return "*" not in stars and self._left_to_a_mapping(flag)
         known = flag.default
         if given is not None:
             known = truth(given) if flag.same is None else _is_same(given, flag.same)
@@ -487,6 +497,22 @@ class Flags:
             return self._rare(given, flag.needed)
         finally:
             self._inner = inner
+
+    def _left_to_a_mapping(self, flag: Flag) -> bool:
+        """Say whether ``**kwargs`` gives a flag the truth that is asked about only now and then:
+        what is off by default stays so where nothing in the project says otherwise by its name;
+        some things a library puts in there for each call."""
+        if flag.same is not None:
+            hook = flag.function, flag.name
+            return hook in _GIVEN_BY_LIBRARIES and flag.same == "None" and flag.needed
+        if flag.default is not False:
+            return False
+        if flag.name not in self._turned_on:
+            turned = functools.partial(turned_on, flag.name)
+            self._turned_on[flag.name] = (
+                turned(self.text) or self.names.outside.others_say(turned, near=False) is not False
+            )
+        return not self._turned_on[flag.name]
 
     # -- what is never None ------------------------------------------------------------------------
 

@@ -102,6 +102,13 @@ def _gives(name: str, text: str) -> bool:
     )
 
 
+def turned_on(name: str, text: str) -> bool:
+    """Say whether a file that is no test gives a parameter of a name, by keyword or key, another
+    value than None, False or one that has its own name."""
+    given = rf"(?:\b{name}\s*=|[\"']{name}[\"']\]?\s*[=:])\s*(?!=|(?:None|False|[\w.]*\b{name})\b)"
+    return name in text and re.search(given, text) is not None and TESTED.search(text) is None
+
+
 @functools.lru_cache(maxsize=TEXTS)
 def _handed(text: str) -> dict[str, frozenset[Passed] | None]:
     """Return the functions of a file that hand on a parameter, which is None by default, under its
@@ -183,9 +190,20 @@ def _is_called(function: str, text: str) -> bool:
     return function in text and re.search(rf"\b{function}\s*\(", text) is not None
 
 
-def _calls_in(function: str, position: int, tree: ast.Module) -> bool:
+def passes(function: str, name: str, position: str, text: str) -> bool:
+    """Say whether a file calls anything of a function's name with a parameter of it, by keyword, at
+    its place or by stars."""
+    if not _is_called(function, text):
+        return False
+    tree = parsed(text)
+    return tree is None or _calls_in(function, int(position), tree, name)
+
+
+def _calls_in(function: str, position: int, tree: ast.Module, name: str | None = None) -> bool:
     return any(
-        isinstance(node, ast.Call) and last_name(node.func) == function and _says(node, position)
+        isinstance(node, ast.Call)
+        and last_name(node.func) == function
+        and (_says(node, position) or (name and any(each.arg == name for each in node.keywords)))
         for node in walk(tree)
     )
 

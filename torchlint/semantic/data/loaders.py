@@ -422,11 +422,16 @@ def brought_by_framework(module: Module, node: cst.CSTNode) -> bool:
     return not any(
         isinstance(goes.iterated, cst.Name)
         and isinstance(made := sole_definition(module, goes.iterated), cst.Call)
-        and makes_loader(module, made)
+        and (makes_loader(module, made) or _makes_unprepared(module, made))
         for loop in module.loops(node)
         if isinstance(loop, cst.For)
         for goes in goes_over(module, loop)
     )
+
+
+def _makes_unprepared(module: Module, made: cst.Call) -> bool:
+    behind = definitions_behind.functions(module, made)
+    return bool(behind) and not any("prepare" in where.source_of(each) for where, each in behind)
 
 
 @question(

@@ -630,13 +630,15 @@ _INFERENCE = regex("inference_mode|InferenceMode")
 
 @question(
     yes="what leaves the loop comes to the line behind it, or leaves the function",
-    no="an exception or an `else` may go on elsewhere",
+    no="an exception, an `else` or a notebook's user may go on elsewhere",
     remember=False,
 )
 def reaches_line_behind(module: Module, loop: cst.For | cst.While) -> bool:
     """Say whether nothing but the loop itself sees a variable before the line behind it, in an
     ordinary program: where the loop is left by an exception, its function is left too."""
-    return not (may_be_swallowed(module, loop) or _leaves_in_else(module, loop))
+    if may_be_swallowed(module, loop) or _leaves_in_else(module, loop):
+        return False
+    return isinstance(module.tree.owners[loop], cst.FunctionDef) or not is_interactive(module)
 
 
 @question(

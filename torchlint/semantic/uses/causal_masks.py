@@ -19,6 +19,7 @@ from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
+from torchlint.semantic.torch import ops
 from torchlint.semantic.values.classes import family_of
 from torchlint.semantic.values.definitions_behind import returned
 from torchlint.semantic.values.inferred import inferred
@@ -26,7 +27,7 @@ from torchlint.semantic.values.operations import Operation, operation_of
 
 _NOTHING_LEFT = -1e4
 """From here on, ``exp`` of a score is 0 in float32."""
-_KEEPS = frozenset(("to", "cuda", "contiguous", "clone"))
+_KEEPS = ops.having("same") | ops.having("move")
 _INDEXED = 2
 _SQUARE_MASK = "generate_square_subsequent_mask"
 
@@ -161,16 +162,18 @@ def _operation(module: Module, node: cst.BaseExpression) -> Triangle | None:
     found = operation_of(module, node)
     if found is None:
         return None
-    if found.name in ("ones", "zeros", "full"):
-        return _filled(module, found)
+    match found.name:
+        case "ones" | "zeros" | "full":
+            return _filled(module, found)
     own = _triangle(module, found.operands[0]) if found.operands else None
     if own is None:
         return None
-    if found.name in ("tril", "triu"):
-        return _cut(module, found, own)
-    if found.name == "bool":
-        below, on, above, _ = own
-        return Triangle(below != 0, on != 0, above != 0, True)
+    match found.name:
+        case "tril" | "triu":
+            return _cut(module, found, own)
+        case "bool":
+            below, on, above, _ = own
+            return Triangle(below != 0, on != 0, above != 0, True)
     given = [*found.operands[1:], *found.keywords.values()]
     devices = all(inferred(module, each).kind in ("device", "str") for each in given)
     return own if found.name in _KEEPS and devices else None

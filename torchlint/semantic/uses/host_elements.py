@@ -3,11 +3,12 @@ tensors could be brought there once, before it, whatever else the loop does with
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import libcst as cst
 
 from torchlint.base.records import frozen
+from torchlint.semantic.code.flow import flow
 from torchlint.semantic.code.reaching import definitions_of, read_behind
 from torchlint.semantic.code.tree import attr_of, is_name, method_called
 from torchlint.semantic.module import Module
@@ -20,6 +21,7 @@ from torchlint.semantic.uses.elements import (
     certainly_later,
     one_tensor,
 )
+from torchlint.semantic.uses.host_loops import on_condition
 from torchlint.semantic.uses.object_uses import binding_uses
 from torchlint.semantic.uses.unavoidable_syncs import condition_waits
 from torchlint.semantic.values.inferred import inferred
@@ -77,7 +79,7 @@ def host_elements(module: Module, node: cst.BaseExpression) -> HostElements | No
     The loop is the outermost one that neither binds the tensors nor changes them; where that is not
     known, the innermost.
     """
-    loops = [each for each in module.loops(node) if not _on_condition(module, each, node)]
+    loops = [each for each in module.loops(node) if not on_condition(module, each, node)]
     if loops and condition_waits(module, loops[0]):
         return None
     element = _element(module, loops[0], node) if loops else None
@@ -136,21 +138,6 @@ def _is_element(module: Module, name: cst.Name) -> bool:
     )
 
 
-def _on_condition(module: Module, loop: cst.CSTNode, node: cst.CSTNode) -> bool:
-    """Say whether a branch in the loop decides whether something is read: what few turns need is no
-    reason to copy all of it."""
-    child = node
-    for above in module.ancestors(node):
-        if above is loop:
-            return False
-        if isinstance(above, (cst.If, cst.IfExp, cst.While)) and child is not above.test:
-            return True
-        if isinstance(above, (cst.Try, cst.Lambda, cst.FunctionDef)):
-            return True
-        child = above
-    return False
-
-
 def _element(
     module: Module, loop: cst.For | cst.While, node: cst.BaseExpression
 ) -> HostElements | None:
@@ -167,23 +154,13 @@ def _element(
         if not tensor or read_behind(module, loop, target.value):
             return None
         way = _Elements(module, loop, target.value)
-        tops = [way.end(use) for use in _uses(module, loop, target.value)]
+        tops = [way.end(use) for use in flow(module).names_in(loop.body, target.value)]
         ends = [top for top in tops if top is not None]
         if not ends or len(ends) < len(tops):
             return None
         kept = stays_as_it_is(module, iterated, loop)
         return HostElements(loop, (), (), _copies(module, ends), iterated, kept)
     return None
-
-
-def _uses(module: Module, loop: cst.For | cst.While, name: str) -> Iterator[cst.Name]:
-    """Yield the uses of a name in the body of a loop."""
-    for each in module.within(loop.body, cst.Name, nested=True):
-        above = module.parent(each)
-        label = isinstance(above, cst.Attribute) and above.attr is each
-        keyword = isinstance(above, cst.Arg) and above.keyword is each
-        if each.value == name and not label and not keyword:
-            yield each
 
 
 def _copies(module: Module, tops: Iterable[cst.BaseExpression]) -> tuple[cst.Call, ...]:
@@ -215,7 +192,7 @@ class _Elements:
         done: set[str] = set()
         while left := [name for name in names if name not in done]:
             done.add(left[0])
-            for use in _uses(self.module, self.loop, left[0]):
+            for use in flow(self.module).names_in(self.loop.body, left[0]):
                 top = self.end(use)
                 if top is not None:
                     tops.append(top)
@@ -234,7 +211,7 @@ class _Elements:
 
     def _written(self, name: str) -> bool:
         """Say whether the loop changes a tensor by its own name."""
-        for use in _uses(self.module, self.loop, name):
+        for use in flow(self.module).names_in(self.loop.body, name):
             above = self.module.parent(use)
             while isinstance(above, (cst.Subscript, cst.Attribute)):
                 use_of, above = above, self.module.parent(above)

@@ -120,16 +120,18 @@ def _writes(module: Module, node: cst.CSTNode) -> bool:
     return False
 
 
-def _on_condition(module: Module, loop: cst.For, use: cst.Name) -> bool:
-    """Say whether a branch in the loop decides whether a name is read: what few turns need is no
+def on_condition(module: Module, loop: cst.CSTNode, use: cst.CSTNode) -> bool:
+    """Say whether a branch in the loop decides whether something is read: what few turns need is no
     reason to copy all of it."""
+    child = use
     for above in module.ancestors(use):
         if above is loop:
             return False
-        if isinstance(above, (cst.If, cst.IfExp)) and not module.is_within(use, above.test):
+        if isinstance(above, (cst.If, cst.IfExp, cst.While)) and child is not above.test:
             return True
         if isinstance(above, (cst.Try, cst.Lambda, cst.FunctionDef)):
             return True
+        child = above
     return False
 
 
@@ -209,7 +211,7 @@ class _LoopSearch:
                     return False
                 values = self._follow(use, _DEPTH)
                 body = self.module.is_within(use, self.loop.body)
-                each_turn |= values and body and not _on_condition(self.module, self.loop, use)
+                each_turn |= values and body and not on_condition(self.module, self.loop, use)
                 self.uses[use] = None
             for goes in goes_over(self.module, self.loop):
                 if goes.iterated in uses:
@@ -293,7 +295,7 @@ class _LoopSearch:
                 return True
             raise _UnknownError
         asked = _number_of(self.module, taken)
-        if asked is None or not self._whole(index.value, _DEPTH):
+        if asked is None or not self._whole(index.value):
             raise _UnknownError
         self.counted[asked] = index.value
         self.passed.add(taken)
@@ -317,29 +319,15 @@ class _LoopSearch:
             return False if head else call
         if method in _READS:
             return method not in _FACTS
-        counts = method in _COUNTS and not call.args and self._whole(attribute.value, _DEPTH)
+        counts = method in _COUNTS and not call.args and self._whole(attribute.value)
         if method not in _EXACT and not counts:
             raise _UnknownError
         self._together(call)
         return call
 
-    def _whole(self, node: cst.BaseExpression, depth: int) -> bool:
+    def _whole(self, node: cst.BaseExpression) -> bool:
         """Say whether a tensor holds truth values or integers, whose sum is the same everywhere."""
-        if inferred(self.module, node).dtype in ("bool", "int"):
-            return True
-        match node:
-            case cst.Comparison():
-                return True
-            case cst.Call(func=cst.Attribute(value=value, attr=cst.Name(value=method))):
-                kept = method in ops.having("cast") | ops.having("same") | {"cpu"}
-                return method in ops.having("compare") or (kept and self._whole(value, depth))
-            case cst.Name() if depth:
-                made = definitions_of(self.module, node)
-                return bool(made) and all(
-                    isinstance(each, cst.Assign) and self._whole(each.value, depth - 1)
-                    for each in made
-                )
-        return False
+        return inferred(self.module, node).dtype in ("bool", "int")
 
     def _argument(self, arg: cst.Arg) -> cst.CSTNode | bool:
         call = self.module.parent(arg)

@@ -13,7 +13,7 @@ from torchlint.semantic.code.destinations import arrivals, destinations
 from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.guards import throttled
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.reaching import readers_of
+from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.code.scopes import name_outside, scopes
 from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.elsewhere import Definition
@@ -22,6 +22,7 @@ from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import callers_outside, heat_of
 from torchlint.semantic.time.loops import LoopKind, has_model_call, loop_kind
 from torchlint.semantic.torch import libraries, ops
+from torchlint.semantic.values.definitions_behind import functions, returned
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.params import bind
 from torchlint.semantic.values.place import on_device
@@ -157,7 +158,7 @@ def asks_value(module: Module, place: cst.CSTNode) -> bool:
     return (
         isinstance(place, tests)
         and (isinstance(place, cst.While) or not _holds(module, place.test))
-        and module.called(place.test) != "builtins.isinstance"
+        and not _asks_what_came(module, place.test)
     )
 
 
@@ -169,6 +170,49 @@ def _holds(module: Module, node: cst.BaseExpression) -> bool:
         ):
             return inferred(module, table).kind == "dict"
     return inferred(module, node).kind in ("dict", "list", "tuple")
+
+
+@question(
+    yes="the test asks for a kind, or for a text that is written out where the value comes from",
+    no="the test asks for the value itself",
+)
+def _asks_what_came(module: Module, test: cst.BaseExpression) -> bool:
+    """Say whether a test asks for the kind of a value, or whether a text came in place of it, which
+    is written out where it comes from: ``results == "exhausted"``."""
+    match test:
+        case cst.Call(func=cst.Name("isinstance")):
+            return True
+        case cst.Comparison(
+            left=cst.Name() as name,
+            comparisons=[cst.ComparisonTarget(comparator=cst.SimpleString() as text)],
+        ):
+            made = [each for each in definitions_of(module, name) if isinstance(each, cst.Assign)]
+            return any(_or_text(module, each, name.value, text) for each in made)
+    return False
+
+
+def _or_text(module: Module, made: cst.Assign, name: str, text: cst.SimpleString) -> bool:
+    """Say whether a function of the project gives a name a text or else something that is none."""
+    at = None
+    if isinstance(target := made.targets[0].target, cst.Tuple):
+        names = [getattr(each.value, "value", None) for each in target.elements]
+        at = names.index(name) if name in names else None
+    if not isinstance(made.value, cst.Call):
+        return False
+    given = [
+        (where, _element(back, at))
+        for where, function in functions(module, made.value)
+        for back in returned(where, function)
+    ]
+    return any(text.deep_equals(each) for _, each in given) and any(
+        inferred(where, each).kind in _NO_TEXT for where, each in given
+    )
+
+
+def _element(node: cst.BaseExpression, at: int | None) -> cst.BaseExpression:
+    if at is not None and isinstance(node, cst.Tuple) and at < len(node.elements):
+        return node.elements[at].value
+    return node
 
 
 def _tests_of_callers(module: Module, place: cst.Return, depth: int) -> list[cst.CSTNode]:

@@ -36,7 +36,8 @@ _HANDS_OUT = ops.ALIASING_METHODS | set("items values get copy pop popleft keys"
 _CHANGES_NOTHING = (
     (ops.HOST_METHODS - {"register_hook", "data_ptr", "type"})
     | ops.COMPUTING_METHODS
-    | {"item", "tolist", "backward"}
+    | ops.having("method", "reads")
+    | {"backward"}
 )
 _HARMLESS_FUNCTIONS = (
     ops.COMPUTING_FUNCTIONS | _COPYING_NUMPY | {"torch.is_tensor", "torch.numel"}

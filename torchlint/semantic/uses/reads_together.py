@@ -24,6 +24,7 @@ _PLAIN = frozenset(("builtins", "math", "numpy", "time"))
 _ACTING = frozenset(("builtins.next", "builtins.exec", "builtins.eval", "builtins.setattr"))
 _METHODS = ops.COMPUTING_METHODS | ops.ALIASING_METHODS | ops.HOST_METHODS
 _KNOWN = _METHODS | {"item", "append", "format", "tolist"}
+_NEVER_RAISE = frozenset(("all", "any", "sum", "mean", "detach"))
 _ENDS = frozenset(("amin", "amax"))
 _TRIES = (cst.Try, cst.TryStar)
 
@@ -206,9 +207,28 @@ def _made_anyway(module: Module, read: HostRead, line: cst.CSTNode) -> bool:
             return False
         chosen = isinstance(above, cst.IfExp) and child is not above.test
         chosen |= isinstance(above, cst.BooleanOperation) and child is above.right
-        if chosen and not isinstance(read.tensor, cst.Name):
+        if chosen and not _never_raises(module, read.tensor):
             return False
         child = above
+    return False
+
+
+def _never_raises(module: Module, node: cst.BaseExpression) -> bool:
+    """Say whether a tensor is made of others by what takes an empty one too."""
+    match node:
+        case cst.Name():
+            return True
+        case cst.Attribute(value=value, attr=cst.Name("data")):
+            return _never_raises(module, value)
+        case cst.Comparison(left=left, comparisons=[cst.ComparisonTarget(comparator=right)]):
+            return _never_raises(module, left) and isinstance(right, (cst.Integer, cst.Float))
+        case cst.UnaryOperation(operator=cst.Minus(), expression=inner):
+            return _never_raises(module, inner)
+        case cst.Call(func=func, args=[cst.Arg(value=value)]) if name := module.name(func):
+            root, _, last = name.rpartition(".")
+            return root == "torch" and last in _NEVER_RAISE and _never_raises(module, value)
+        case cst.Call(func=cst.Attribute(value=value, attr=cst.Name(value=method)), args=[]):
+            return method in _NEVER_RAISE and _never_raises(module, value)
     return False
 
 

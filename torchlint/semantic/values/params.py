@@ -12,8 +12,11 @@ from typing import TYPE_CHECKING, TypeVar
 import libcst as cst
 
 from torchlint.base.regex import regex
+from torchlint.semantic.code.graphless_calls import calls_method
 from torchlint.semantic.code.handed_classes import hands_on
+from torchlint.semantic.code.left_out import passes
 from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.scopes import own_method
 from torchlint.semantic.code.tree import (
     Tree,
     argument_for,
@@ -136,10 +139,13 @@ class Parameters:
 
     def _declared(self, param: cst.Param) -> Value:
         """Return what the annotation says, if any: ``model_class: Net`` means the class, and a
-        default that is a number says more, ``flag: torch.Tensor = False``."""
+        default that is a number says more, ``flag: torch.Tensor = False``; so do calls that all
+        leave None."""
         if param.annotation is None:
             return UNKNOWN
         declared = self._values.annotation(param.annotation.annotation)
+        if declared.tensor and self._left_none(param):
+            return NONE
         is_class = declared.kind == "module" and called(param.name.value, CLASS)
         counts = declared.tensor and _default(param.default).kind in COUNTED
         no_tensor = counts and param.name.value not in self._used
@@ -211,6 +217,9 @@ class Parameters:
 
     def _on_host(self, param: cst.Param, budget: int) -> Value | None:
         """Return the device, or the network, of which all calls say that it is on the host."""
+        host = _host_device(param.default)
+        if host is not None and self._kept(param, self._calls) and not self._may_be_moved():
+            return host
         if called(param.name.value, DEVICE) and self._host_devices.get(param.name.value):
             return self._host_devices[param.name.value]
         if self._function.name.value != "__init__":
@@ -249,6 +258,20 @@ class Parameters:
             found = host
         return found
 
+    def _may_be_moved(self) -> bool:
+        """Say whether the function makes an object that code of its class in another file may take
+        to a device of its own: ``def to(self, device): self.device = device``."""
+        tree, scopes = self._values.tree, self._values.scopes
+        cls = tree.class_of(self._function) if scopes.is_method(self._function) else None
+        outside = self._values.names.outside
+        return cls is not None and any(
+            own.name.value == each.name and own_method(module, own, "to") is not None
+            for each in scopes.family_outside(cls)
+            for module in (outside.module_of(each),)
+            if module is not None
+            for own in module.nodes(cst.ClassDef)
+        )
+
     def _kept(self, param: cst.Param, calls: Sequence[cst.Call]) -> bool:
         """Say whether all of some calls leave a parameter at its default, one of them from outside
         the function, which itself may hand it on."""
@@ -264,6 +287,27 @@ class Parameters:
             for call, value in passed
         )
         return not given and not any(name in each for each in self._elsewhere())
+
+    def _left_none(self, param: cst.Param) -> bool:
+        """Say whether a parameter whose truth the function asks is None by default, and no call of
+        anything of the function's name gives it."""
+        tree, function, name = self._values.tree, self._function.name.value, param.name.value
+        if not is_name(param.default, "None"):
+            return False
+        if function == "forward" or function.startswith("__"):
+            return False  # Called by the names of objects.
+        if self._values.flow.escapes(self._function) or not any(
+            _asks_truth(tree, read) for read in tree.named(name, self._function.body)
+        ):
+            return False
+        calls = [call for each in tree.named(function) if (call := tree.call_of(each))]
+        place, say = self._places.get(name, _LAST), self._values.names.outside.others_say
+        if any(_may_give(call, place, name) for call in calls):
+            return False
+        given = functools.partial(passes, function, name, str(place))
+        if say(given, near=False) is not False:
+            return False
+        return bool(calls) or say(functools.partial(calls_method, function), near=False) is True
 
     def _plain(self, param: cst.Param) -> bool:
         """Say whether an annotation speaks of Python's own values and of no tensor:
@@ -454,6 +498,21 @@ class Parameters:
     @cached_property
     def _framework_batch(self) -> str | None:
         return _framework_batch(self._values, self._function)
+
+
+def _may_give(call: cst.Call, position: int, name: str) -> bool:
+    """Say whether a call gives a parameter, or may by stars."""
+    return has_star(call) or argument_for(call, position, name) is not None
+
+
+def _asks_truth(tree: Tree, read: cst.BaseExpression) -> bool:
+    """Say whether Python asks for the truth of what is read."""
+    match tree.parents[read]:
+        case cst.If(test=test) | cst.While(test=test) | cst.IfExp(test=test):
+            return test is read
+        case cst.UnaryOperation(operator=cst.Not()) | cst.BooleanOperation():
+            return True
+    return False
 
 
 def _bound(names: list[str], given: Sequence[tuple[str, T]]) -> dict[str, T]:
