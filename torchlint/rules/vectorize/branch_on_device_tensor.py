@@ -307,10 +307,7 @@ def _reads_device(module: Module, test: cst.BaseExpression) -> bool:
                 equal and _given_whole(module, left) and _given_whole(module, right)
             ):
                 return False
-        case cst.Name() | cst.Attribute() | cst.Subscript() if (
-            inferred(module, test).loose or _given_whole(module, test)
-        ):
-            # An argument of several elements has no truth: what is asked is whether it was given.
+        case cst.Name() | cst.Attribute() | cst.Subscript() if inferred(module, test).loose:
             return False
     return bool(on_device(module, test)) or perhaps_on_device(module, test)
 
