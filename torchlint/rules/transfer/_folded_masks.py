@@ -6,8 +6,9 @@ import libcst as cst
 
 from torchlint.rule import Module
 from torchlint.semantic.code.destinations import destinations
-from torchlint.semantic.code.reaching import uses_of
+from torchlint.semantic.code.reaching import assigned_value, uses_of
 from torchlint.semantic.code.tree import attr_of
+from torchlint.semantic.device.value_sized import gathered
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values.inferred import inferred
@@ -25,6 +26,8 @@ _CLASSES = ops.values("class")
 _LOSSES = ops.having("loss")
 _LOSS_CLASSES = frozenset(_CLASSES[name] for name in _LOSSES)
 _SIZES = ops.HOST_ATTRIBUTES | {"size"}
+_STEPS = 8
+"""Operations behind a value in which a selection is looked for."""
 _NAMES = 4
 """Further names that what is computed of the elements may be given."""
 
@@ -51,7 +54,7 @@ def _ends(module: Module, node: cst.BaseExpression, names: int) -> set[str] | No
             continue
         end = _end(module, user)
         further = {end} if end else None
-        if not end and isinstance(user, cst.BaseExpression) and _each(module, user):
+        if not end and isinstance(user, cst.BaseExpression) and _each(module, user, read):
             further = _ends(module, user, names - (read is not node))
         if further is None:
             return None
@@ -74,12 +77,32 @@ def _decides(module: Module, size: cst.CSTNode) -> bool:
     return any(isinstance(place, (cst.If, cst.While)) for place in destinations(module, size))
 
 
-def _each(module: Module, user: cst.BaseExpression) -> bool:
-    """Say whether an operation computes each element on its own."""
+def _each(module: Module, user: cst.BaseExpression, read: cst.CSTNode) -> bool:
+    """Say whether an operation computes each element on its own, and meets no tensor of others
+    than what is selected as well: without the mask their shapes would differ."""
+    if isinstance(user, cst.BinaryOperation):
+        other = user.right if user.left is read else user.left
+        value = inferred(module, other)
+        if value.tensor and value.rank != 0 and not _selected(module, other):
+            return False
     if isinstance(user, (cst.Comparison, cst.UnaryOperation)):
         return inferred(module, user).tensor
     found = operation_of(module, user)
     return found is not None and found.name in _EACH
+
+
+def _selected(module: Module, node: cst.BaseExpression) -> bool:
+    """Say whether a tensor is what a mask selects, or was computed of each element of that."""
+    for _ in range(_STEPS):
+        if gathered(module, node) is not None:
+            return True
+        made = assigned_value(module, node) if isinstance(node, cst.Name) else None
+        found = operation_of(module, node)
+        if made is not None:
+            node = made
+        elif found is not None and found.name in _EACH and found.operands:
+            node = found.operands[0]
+    return False
 
 
 def _end(module: Module, user: cst.CSTNode | None) -> str:

@@ -555,7 +555,7 @@ def _unseen_taker(module: Module, consumers: Sequence[cst.Call]) -> cst.BaseExpr
     """Return what the one call calls that takes the copy, where a caller has given the object and
     nothing is known of it: what it needs is for that caller to say."""
     match consumers:
-        case [cst.Call(func=cst.Name() as called)]:
+        case [cst.Call(func=cst.Name() as called)] if module.name(called) is None:
             value = inferred(module, called)
             if value.kind == "?" and not functions(module, consumers[0]):
                 return called

@@ -111,7 +111,7 @@ from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.code.scopes import is_compiled
 from torchlint.semantic.device.host_reads import host_copy
 from torchlint.semantic.torch import ops
-from torchlint.semantic.uses.host_needs import needed_at_once
+from torchlint.semantic.uses.host_needs import needed_at_once, worked_on_by_host
 from torchlint.semantic.values.inferred import inferred
 
 rule = Rule(
@@ -156,6 +156,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         name.partition(".")[0] in HOST_ONLY or name.startswith("numpy.linalg.")
         for name in trip.through
     )
+    forced = forced or worked_on_by_host(module, trip.copy.node)
     equivalent = f"torch.{EQUIVALENTS[function]}" if function in EQUIVALENTS else "torch operations"
     yield Hit(
         node if trip.direct else trip.copy.node,

@@ -29,6 +29,7 @@ from torchlint.semantic.uses.unavoidable_syncs import (
     comes_to,
     goes_on_elsewhere,
     nearest,
+    read_by,
     scales,
     stays_beside,
     turn_places,
@@ -126,10 +127,12 @@ def _stays(module: Module, call: cst.Call, trains: bool, put_off: bool) -> bool:
         return True
     if host_copy(module, call) is not None and (put_off or needed_at_once(module, call)):
         return True
-    if trains and not put_off:
+    if trains and (not put_off or read_by(module, call) is None):
         return False
     if put_off and any(read.how not in ("format", "print") for read in scalar_reads(module, call)):
         return True
+    if trains:
+        return False
     return _shown(module, call) or (
         host_copy(module, call) is not None and _taken_by_host(module, call)
     )

@@ -41,7 +41,7 @@ from torchlint.semantic.time.entry_points import broken_import, uncalled, unused
 from torchlint.semantic.time.loops import LoopKind, Loops, loops
 from torchlint.semantic.time.runs import work_of_loop
 from torchlint.semantic.torch.names import MOVES
-from torchlint.semantic.torch.spelling import LOADER, MODEL, called
+from torchlint.semantic.torch.spelling import LOADER, MODEL, SHOWING, called
 from torchlint.semantic.values.facts import values
 from torchlint.semantic.values.params import used_as_tensor
 from torchlint.semantic.values.value import Value
@@ -710,7 +710,8 @@ class HeatMap:
         return reads and not any(map(self.loops.updates.is_step, calls))
 
     def _computes(self, grad: cst.Attribute) -> bool:
-        """Say whether a gradient enters a computation: it is not only emptied, or asked for."""
+        """Say whether a gradient enters a computation: it is not only emptied, asked for, or
+        handed to a board."""
         at: cst.CSTNode = grad
         above = self.tree.parents[at]
         while isinstance(above, cst.Attribute) or (
@@ -719,6 +720,9 @@ class HeatMap:
             if attr_of(above) in _EMPTIES:
                 return False
             at, above = above, self.tree.parents[above]
+        taker = self.tree.parents[above] if isinstance(above, cst.Arg) else None
+        if isinstance(taker, cst.Call) and called(attr_of(taker.func) or "", SHOWING):
+            return False
         asked = isinstance(above, cst.Comparison) and at is not grad
         return asked or isinstance(above, (cst.Arg, cst.BinaryOperation))
 

@@ -15,7 +15,7 @@ from torchlint.semantic.code.guards import throttled
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.code.scopes import name_outside, scopes
-from torchlint.semantic.code.tree import is_name
+from torchlint.semantic.code.tree import is_name, method_called
 from torchlint.semantic.elsewhere import Definition
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -48,6 +48,12 @@ _LONGEST = regex(r"(^|_)max_?(seq_?)?len(gth)?s?(_|$)")
 _SPELLS = regex(r"^decode(_|$)|(_to_|2)(str|string|text|word|char)s?$")
 """Functions of projects that may make texts of numbers; boxes are decoded too."""
 _TEXT_NAME = regex(r"(^|_)(str|string|text|word|sentence|caption|transcript)s?$")
+_ESTIMATES = frozenset(
+    "decision_function fit_predict fit_transform kneighbors partial_fit predict_log_proba "
+    "predict_proba score_samples".split()
+)
+"""Methods of scikit-learn's estimators, and of what is made like them; no network of torch has
+them."""
 _SOLVES = ops.having("precise")
 """Decompositions, solutions of systems, determinants: work for a CPU where they are small."""
 _NORMS = ops.having("linalg", "reduce")
@@ -353,7 +359,8 @@ def worked_on_by_host(module: Module, node: cst.CSTNode) -> bool:
 
 def _works(module: Module, _: cst.CSTNode, place: cst.CSTNode) -> bool:
     name = module.called(place)
-    return name.partition(".")[0] in _WORKS
+    estimates = not name and method_called(place) in _ESTIMATES
+    return name.partition(".")[0] in _WORKS or (estimates and not functions(module, place))
 
 
 @question(yes="NumPy works on `{0}`", no="NumPy is not known to work on `{0}`")

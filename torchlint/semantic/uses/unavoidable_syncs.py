@@ -396,7 +396,7 @@ def _stays_inside(module: Module, call: cst.Call, left: Collection[cst.CSTNode] 
         reads = [
             each
             for each in calls
-            if (read := _read_by(where, each)) and _may_be_there(module, where, read, given)
+            if (read := read_by(where, each)) and _may_be_there(module, where, read, given)
         ]
     return any(
         not _chosen(where, each, function)
@@ -405,7 +405,7 @@ def _stays_inside(module: Module, call: cst.Call, left: Collection[cst.CSTNode] 
     )
 
 
-def _read_by(module: Module, call: cst.Call) -> cst.BaseExpression | None:
+def read_by(module: Module, call: cst.Call) -> cst.BaseExpression | None:
     """Return the tensor, if it is one, that a call reads on the host: ``x.item()``,
     ``float(x)``."""
     match call:
