@@ -646,7 +646,8 @@ def waits_to_copy_up(module: Module, node: cst.CSTNode) -> cst.Call | None:
 
 def _comes_from_host(module: Module, tensor: cst.BaseExpression) -> bool:
     value = inferred(module, tensor)
-    return value.tensor and value.device in (None, CPU) and value.origin not in OF_NETWORKS
+    own = value.kind in ("?", "tensor", "batch") and value.origin not in OF_NETWORKS
+    return own and value.device in (None, CPU)
 
 
 def _stays_put(module: Module, other: cst.BaseExpression, *, beside: bool) -> bool:
