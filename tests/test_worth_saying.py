@@ -74,6 +74,7 @@ def found(source: str, code: str, part: str) -> list[Finding]:
         (HOST.format("nn.functional.mse_loss(out, y)"), "pass", "nn.functional.mse_loss"),
         (HOST.format("loss_of(out, y)"), "pass", "loss_of"),
         (THERE, "copy = out.detach().cpu(); total = metric(copy, y)", "metric"),
+        (THERE, "kept.append(metric(out.detach().cpu(), y))", ""),
         (THERE, "kept.append(out.detach().cpu())", ""),
         (THERE, "copy = out.detach().cpu(); kept.append(copy)", ""),
         (THERE, "total = metric(out.detach(), y.cuda()); out = out.detach().cpu()", ""),
@@ -83,7 +84,7 @@ def found(source: str, code: str, part: str) -> list[Finding]:
 def test_a_copy_that_the_step_computes_with(step: str, more: str, user: str) -> None:
     findings = found(TRAINED.format(step=step, more=more), "TL113", ".cpu()`")
     assert [each.severity for each in findings] == [WARNING]
-    remedy = f"for `{user}`; give that tensors on the GPU" if user else "once after the loop"
+    remedy = f"for `{user}`; compute that with torch on the GPU" if user else "once after the loop"
     assert remedy in findings[0].message
 
 
@@ -195,6 +196,114 @@ def test_a_constant_behind_a_copy_that_waits(
     (finding,) = found(source, "TL102", made.partition("(")[0])
     assert finding.severity is level
     assert ("waits for the device as well" in finding.message) is (level is INFO)
+
+
+INDEXED = """\
+import torch
+from torch import nn
+
+model = nn.Linear(8, 2).cuda()
+
+
+@torch.no_grad()
+def decode(batches, state, chosen):
+    for x in batches:
+        out = model(x.cuda())
+        kept = [at for at, each in enumerate(chosen) if each]
+        first = out[kept]
+        {between}
+        second = {second}
+        state.use(first, second)
+
+
+decode(torch.load("batches"), torch.load("state"), torch.load("chosen"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("between", "second", "levels"),
+    [
+        ("pass", "(out * 2)[kept]", [WARNING, INFO]),
+        ("pass", "out.abs()[kept, 0]", [WARNING, INFO]),
+        ("out = model(out)", "out[kept]", [WARNING, WARNING]),
+        ("pass", "out[0]", [WARNING]),
+    ],
+)
+def test_indices_of_the_host_that_stand_together(
+    between: str, second: str, levels: list[Severity]
+) -> None:
+    findings = found(INDEXED.format(between=between, second=second), "TL102", "the index")
+    assert [each.severity for each in findings] == levels
+
+
+CLIPPED = """\
+import torch
+
+
+def clip(parameters, most):
+    norms = torch.stack([each.grad.norm() for each in parameters])
+    total = norms.cuda().norm()
+    {test}
+        print(most)
+    return total.item()
+
+
+def train(model, optimizer, batches):
+    seen = []
+    for x in batches:
+        model(x.cuda()).sum().backward()
+        seen.append(clip(list(model.parameters()), 1.0))
+        optimizer.step()
+    return seen
+
+
+train(torch.load("model").cuda(), torch.load("optimizer"), torch.load("batches"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "level"),
+    [
+        ("if total > most:", INFO),
+        ("if most > 1.0 and most:", WARNING),
+        ("for most in (1.0, 2.0):", WARNING),
+    ],
+)
+def test_a_read_behind_a_test_that_waits(test: str, level: Severity) -> None:
+    (finding,) = found(CLIPPED.format(test=test), "TL101", "total.item()")
+    assert finding.severity is level
+
+
+LARGER = """\
+import torch
+from torch import nn
+
+
+class Masks(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x):
+        x = self.layer(x)
+        width = torch.randint(1, 5, (x.size(0),), device=x.device)
+        {body}
+        return x * start
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "number"),
+    [
+        ("start = torch.randint(0, max(1, 9 - width.max()), (3,), device=x.device)", True),
+        ("start = x[: max(1, width.max())].mean()", True),
+        ("start = max(1, 9 - width.max())", False),
+        ("start = torch.sin(max(width.min(), width.max()))", False),
+    ],
+)
+def test_a_larger_number_that_the_host_needs(body: str, number: bool) -> None:
+    (finding,) = found(LARGER.format(body=body), "TL602", "Python's max()")
+    assert ("needs a number of the host" in finding.message) is number
 
 
 WRAPPED = """\

@@ -152,7 +152,9 @@ from torchlint.semantic.torch import dtypes, ops
 from torchlint.semantic.uses.assumptions import PATCHED, TORCH
 from torchlint.semantic.uses.unavoidable_syncs import (
     before_many_runs,
+    comes_to,
     evaluates_and_waits,
+    nearest,
     waits_next,
     waits_to_copy_up,
 )
@@ -405,19 +407,47 @@ def check_filled(node: cst.Call, module: Module) -> Iterator[Hit]:
 @rule.on(cst.Subscript, runs="hot")
 def check_index(node: cst.Subscript, module: Module) -> Iterator[Hit]:
     """Find a tensor on the device that is indexed by what lies on the host."""
+    found = _host_part(module, node)
+    if found is None:
+        return
+    index, alternative = found
+    words = {"index": module.shown(index), "alternative": alternative}
+    little, message, severity = _gains_little(module, node), _INDEX, None
+    if little is None and (other := _indexed_before(module, node)) is not None:
+        little = _WAITING, module.shown(other)
+    if little is not None:
+        message, severity, words["beside"] = _INDEX + little[0], Severity.INFO, little[1]
+    fix = index_fix(module, node, index)
+    yield Hit(node, words, fix, severity, message, cause=wait_for(module, index))
+
+
+def _indexed_before(module: Module, node: cst.Subscript) -> cst.CSTNode | None:
+    """Return another tensor of the device that the same turn indexes with what lies on the host,
+    with no run of a model between the two."""
+    turn = module.loop(node) or module.function(node)
+    if turn is None:
+        return None
+    before = (
+        each
+        for each in module.within(turn, cst.Subscript)
+        if module.before(each, node)
+        and _host_part(module, each) is not None
+        and comes_to(module, each, node)
+    )
+    return nearest(module, node, before, turn)
+
+
+def _host_part(module: Module, node: cst.Subscript) -> tuple[cst.BaseExpression, str] | None:
+    """Return what lies on the host of that by which a tensor on the device is indexed, and what to
+    use instead."""
     for part in node.slice:
         index = part.slice.value if isinstance(part.slice, cst.Index) else None
         if index is None or isinstance(index, (cst.BaseNumber, cst.BaseString)):
             continue
         alternative = host_index(module, index)
         if alternative is not None and on_device(module, node.value) is True:
-            words = {"index": module.shown(index), "alternative": alternative}
-            fix = index_fix(module, node, index)
-            little, message, severity = _gains_little(module, node), _INDEX, None
-            if little is not None:
-                message, severity, words["beside"] = _INDEX + little[0], Severity.INFO, little[1]
-            yield Hit(node, words, fix, severity, message, cause=wait_for(module, index))
-            return
+            return index, alternative
+    return None
 
 
 def _gains_little(

@@ -234,9 +234,13 @@ SENT = (
     "`{expr}` waits for the GPU to copy back what `{sent}` has copied there; use the tensor that "
     "the host had before."
 )
+COUNTED = (
+    "`{expr}` copies a GPU tensor to the host every step to count in it; count on the device, and "
+    "read the number alone."
+)
 USED = (
-    "`{expr}` copies a GPU tensor to the host every step for `{user}`; give that tensors on the "
-    "GPU, and copy no more than its result."
+    "`{expr}` copies a GPU tensor to the host every step for `{user}`; compute that with torch on "
+    "the GPU, and copy no more than its result."
 )
 NO_LOOP = (
     "`{expr}` copies a GPU tensor to the host every step; keep it on the device and copy the "
@@ -298,8 +302,8 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     guessed = (
         on_device(module, copy.tensor) is not True
     )  # Only the author's own ``.cpu()`` says where it lives.
-    fix = parts_fix(module, copy) if by_parts else count_fix(module, copy)
-    fix = fix or _fix(module, copy, whole)
+    counts = None if by_parts else count_fix(module, copy)
+    fix = counts or (parts_fix(module, copy) if by_parts else None) or _fix(module, copy, whole)
     graph = fix is not None and not by_parts and inferred(module, copy.tensor).grad is True
     sized = fix is None and sizes(module, node)
     twice = copied_as_well(module, copy.tensor) if fix is None and not forced else None
@@ -315,7 +319,8 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         or twice is not None
     )
     user = _user(module, whole) if fix is None and not forced else None
-    other = SIZED if sized else TWICE if twice else COMPUTED if computed else None
+    other = COUNTED if counts else SIZED if sized else TWICE if twice else None
+    other = other or (COMPUTED if computed else None)
     other = other or (USED if user else None if loop_in_sight(module, node) else NO_LOOP)
     message = _message(module, node, graph, by_parts, forced, sized or iterated) or other
     words = {"twice": module.shown(twice) if twice else ""}
@@ -352,7 +357,7 @@ def _hit(
 )
 def _user(module: Module, whole: cst.CSTNode) -> cst.Call | None:
     """Return the call that takes the copy in its turn, of torch or of the project, and of which the
-    result is used: a loss, a metric."""
+    result is used, and not only collected: a loss, a metric."""
     around = set(module.loops(whole))
     return next(
         (
@@ -361,6 +366,7 @@ def _user(module: Module, whole: cst.CSTNode) -> cst.Call | None:
             if around.issubset(module.loops(call))
             and not isinstance(module.parent(call), cst.Expr)
             and not (_appends(module, call) or module.name(call.func) in JOINERS)
+            and not _collected(module, _chain(module, call))
             and _may_compute_anywhere(module, call)
         ),
         None,

@@ -232,10 +232,9 @@ def _masks(module: Module, part: cst.SubscriptElement, names: Iterable[str]) -> 
 
 
 def _waits(module: Module, place: cst.BaseExpression, put_off: bool) -> bool:
-    if isinstance(module.parent(place), (cst.If, cst.BooleanOperation, cst.UnaryOperation)):
-        value = inferred(module, place)
-        if value.tensor and not value.loose and on_device(module, place) is True:
-            return True
+    asks = isinstance(module.parent(place), (cst.If, cst.BooleanOperation, cst.UnaryOperation))
+    if asks and _is_asked_there(module, place):
+        return True
     if not isinstance(place, cst.Call):
         return False
     if any(read.how not in ("format", "print") for read in scalar_reads(module, place)):
@@ -411,13 +410,23 @@ def _called_object(module: Module, call: cst.Call) -> list[tuple[Module, cst.Fun
 
 
 @question()
-def _readers(module: Module, turn: cst.CSTNode, copies: bool) -> list[cst.Call | cst.If]:
-    return [
-        place
-        for place in module.within(turn, cst.Call, cst.If)
-        if isinstance(place, (cst.Call, cst.If))
-        and (_reads(module, place) or (copies and _copies(module, place)))
-    ]
+def _readers(module: Module, turn: cst.CSTNode, copies: bool) -> list[cst.CSTNode]:
+    found: list[cst.CSTNode] = []
+    for place in module.within(turn, cst.Call, cst.If):
+        test = _asked_first(place.test) if isinstance(place, cst.If) else None
+        if test is not None and _is_asked_there(module, test):
+            found.append(test)
+        elif isinstance(place, (cst.Call, cst.If)) and (
+            _reads(module, place) or (copies and _copies(module, place))
+        ):
+            found.append(place)
+    return found
+
+
+def _is_asked_there(module: Module, test: cst.BaseExpression) -> bool:
+    """Say whether Python asks the device for the truth of a test."""
+    value = inferred(module, test)
+    return value.tensor and not value.loose and on_device(module, test) is True
 
 
 def _copies(module: Module, place: cst.CSTNode) -> bool:
