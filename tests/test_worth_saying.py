@@ -339,7 +339,9 @@ def test_a_wrapper_that_is_passed_by(first: str, body: str, level: Severity | No
 
 @pytest.mark.parametrize(("device", "word"), [("xm.xla_device()", "TPU"), ('"cuda"', "GPU")])
 def test_a_tpu_is_called_one(device: str, word: str) -> None:
-    source = TRAINED.format(step=THERE, more="total += loss.item()").replace(".cuda()", ".to(device)")
+    source = TRAINED.format(step=THERE, more="total += loss.item()").replace(
+        ".cuda()", ".to(device)"
+    )
     head = f"import torch_xla.core.xla_model as xm\n\ndevice = {device}\n"
     source = source.replace("\n\n", f"\n{head}\n", 1)
     (finding,) = found(source, "TL101", "loss.item()")

@@ -66,9 +66,9 @@ def given_twice(body: Sequence[ast.stmt]) -> tuple[int, str] | None:
                 options.pop(name, None)
                 if all(each.arg not in (None, "conflict_handler") for each in keywords):
                     options[name] = set()
-            case ast.Expr(
-                ast.Call(ast.Attribute(ast.Name(name), "add_argument"), given)
-            ) if name in options:
+            case ast.Expr(ast.Call(ast.Attribute(ast.Name(name), "add_argument"), given)) if (
+                name in options
+            ):
                 for each in given:
                     if isinstance(each, ast.Constant) and str(each.value).startswith("-"):
                         if each.value in options[name]:

@@ -86,9 +86,9 @@ def learned_bias(module: Module, softmax: cst.Call) -> cst.BaseExpression | None
 @question()
 def _chain_before(module: Module, softmax: cst.Call) -> _Chain | None:
     found, chain = operation_of(module, softmax), _Chain()
-    traced = found is not None and bool(found.operands)
-    traced = traced and _trace(module, found.operands[0], chain, _DEPTH)
-    return chain if traced else None
+    if found is None or not found.operands:
+        return None
+    return chain if _trace(module, found.operands[0], chain, _DEPTH) else None
 
 
 def _over_last(module: Module, softmax: cst.Call) -> bool:
