@@ -15,7 +15,13 @@ from torchlint.run.worker import analyse_job
 from torchlint.semantic.values.value import CPU
 
 INFO, WARNING = Severity.INFO, Severity.WARNING
-GIVEN = "def f(self, model, x, y):\n    out = model(x)\n    loss = {}\n    loss.backward()\n    probe(loss)"
+GIVEN = """
+def f(self, model, x, y):
+    out = model(x)
+    loss = {}
+    loss.backward()
+    probe(loss)
+"""
 
 
 @pytest.mark.parametrize(
@@ -42,6 +48,7 @@ from torch import nn
 model = nn.Linear(8, 2).cuda()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 kept = []
+Row = __import__("collections").namedtuple("Row", "x y")
 
 
 def metric(out, y):
@@ -79,6 +86,7 @@ def found(source: str, code: str, part: str) -> list[Finding]:
         (THERE, "copy = out.detach().cpu(); kept.append(copy)", ""),
         (THERE, "total = metric(out.detach(), y.cuda()); out = out.detach().cpu()", ""),
         (THERE, "copy = out.detach().cpu(); batches.push(copy)", ""),
+        (THERE, "copy = out.detach().cpu(); row = Row(copy, y); batches.push(row)", ""),
     ],
 )
 def test_a_copy_that_the_step_computes_with(step: str, more: str, user: str) -> None:

@@ -15,8 +15,8 @@ wrapper does nothing. Where the file trains nothing and the wrapped model is put
 message only asks to drop the wrapper, and of a network that is frozen or a teacher, which
 DistributedDataParallel refuses or has no use for, to give each process a copy. Silent where a
 caller asks for DataParallel by its name, `"dp"`, and for DistributedDataParallel by another
-(`use_ddp`), in a folder of tests, on a TPU, where a wrapper that was taken off is put on again and not
-used there, and where only what it wraps is run (`model.module(x)`).
+(`use_ddp`), in a folder of tests, on a TPU, where a wrapper that was taken off is put on again and
+not used there, and where only what it wraps is run (`model.module(x)`).
 
 ## Setup
 ```python

@@ -18,7 +18,7 @@ memory. So is an array or a list that the step goes on with outside of torch: on
 another place for the copy, would spare it, and so is one list of all numbers of a tensor of one dimension,
 or a copy that a loop takes apart: that waits once where each element could; and so is a copy of which NumPy makes what the step
 then computes with on the device (a weight of the loss). So is a copy beside another of the same
-tensor in the same step, for code outside of torch. Silent: an action on its way to an environment, an
+tensor in the same step, for code outside of torch, and one right behind another copy, or a read, that waits for the same work. Where the step computes with the copy (a loss, a metric), the remedy is to do that on the GPU. Silent: an action on its way to an environment, an
 offload (kept for the backward pass, or fetched again later), what the host computes with in float64, what is saved, sent away, handed to a
 queue, made a text or decomposed on the CPU in the same step, also by another function of the file, what
 a library that knows no GPU works on outside of training, one copy per batch of an evaluation of
@@ -150,6 +150,7 @@ from torchlint.rules.transfer._host_copy_fixes import count_fix, parts_fix, part
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.destinations import destinations
 from torchlint.semantic.code.flow import call_sites, callees_of
+from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import assigned_to, readers_of
 from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, keyword_of, method_called
 from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_reads, widened_copy
@@ -374,8 +375,11 @@ def _user(module: Module, whole: cst.CSTNode) -> cst.Call | None:
 
 
 def _may_compute_anywhere(module: Module, call: cst.Call) -> bool:
-    """Say whether a call is of torch, or of the project, and so may be given tensors of the GPU."""
+    """Say whether a call is of torch, or of the project, and so may be given tensors of the GPU; one
+    that makes an object only keeps them."""
     name = module.called(call)
+    if (dotted_text(call.func) or "").rpartition(".")[2][:1].isupper():
+        return False
     own = not name or bool(callees_of(module, call)) or module.outside.find(name) is not None
     return own or name.startswith("torch.")
 

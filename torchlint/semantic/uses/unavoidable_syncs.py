@@ -635,9 +635,9 @@ def copies_up(module: Module, node: cst.BaseExpression) -> bool:
     no="nothing is known to be copied to the device just before it",
 )
 def waits_to_copy_up(module: Module, node: cst.CSTNode) -> cst.Call | None:
-    """Return the copy of a batch, or another tensor of the host, to the device, which waits for all work that is queued, in the
-    same turn before `node`, with no run of a model, backward pass or step between the two: a small
-    copy behind it waits for nothing more."""
+    """Return the copy of a batch, or another tensor of the host, to the device, which waits for all
+    work that is queued, in the same turn before `node`, with no run of a model, backward pass or
+    step between the two: a small copy behind it waits for nothing more."""
     turn = module.loop(node)
     if turn is None:
         return None
