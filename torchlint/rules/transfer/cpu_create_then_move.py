@@ -17,8 +17,9 @@ behind an interval: at the top level, in a constructor, or in a function that is
 such places. An `info` is also a mask by which the next line takes elements, as that waits anyway,
 what is made once before a loop that launches kernels one by one, as decoding and recurrent steps
 do, what is copied with `non_blocking`, what an evaluation makes for each batch where a result is
-read on the host for each, as nothing is left that the copy could hold up, and a tensor with which
-the host computes first, which says what else has to move.
+read on the host for each, as nothing is left that the copy could hold up, a constant right behind
+the copy of a batch, or a second index behind a first one, which have just waited, and a tensor with
+which the host computes first, which says what else has to move.
 
 ## Setup
 ```python
@@ -152,9 +153,8 @@ from torchlint.semantic.torch import dtypes, ops
 from torchlint.semantic.uses.assumptions import PATCHED, TORCH
 from torchlint.semantic.uses.unavoidable_syncs import (
     before_many_runs,
-    comes_to,
     evaluates_and_waits,
-    nearest,
+    waits_before,
     waits_next,
     waits_to_copy_up,
 )
@@ -427,14 +427,8 @@ def _indexed_before(module: Module, node: cst.Subscript) -> cst.CSTNode | None:
     turn = module.loop(node) or module.function(node)
     if turn is None:
         return None
-    before = (
-        each
-        for each in module.within(turn, cst.Subscript)
-        if module.before(each, node)
-        and _host_part(module, each) is not None
-        and comes_to(module, each, node)
-    )
-    return nearest(module, node, before, turn)
+    others = (e for e in module.within(turn, cst.Subscript) if _host_part(module, e) is not None)
+    return waits_before(module, node, tuple(others))
 
 
 def _host_part(module: Module, node: cst.Subscript) -> tuple[cst.BaseExpression, str] | None:

@@ -653,6 +653,19 @@ def waits_to_copy_up(module: Module, node: cst.CSTNode) -> cst.Call | None:
     return nearest(module, node, copies, turn)
 
 
+@question(
+    yes="the same turn has waited for `{answer}` just before it",
+    no="none of these places makes the turn wait just before it",
+)
+def waits_before(
+    module: Module, node: cst.CSTNode, places: tuple[cst.CSTNode, ...]
+) -> cst.CSTNode | None:
+    """Return the first of some places of a turn that wait which each run that comes to `node` has
+    come to before it, with no run of a model, backward pass or step between the two."""
+    before = (p for p in places if module.before(p, node) and comes_to(module, p, node))
+    return nearest(module, node, before, module.loop(node) or module.function(node))
+
+
 def _comes_from_host(module: Module, tensor: cst.BaseExpression) -> bool:
     value = inferred(module, tensor)
     own = value.kind in ("?", "tensor", "batch") and value.origin not in OF_NETWORKS
