@@ -375,8 +375,8 @@ def _user(module: Module, whole: cst.CSTNode) -> cst.Call | None:
 
 
 def _may_compute_anywhere(module: Module, call: cst.Call) -> bool:
-    """Say whether a call is of torch, or of the project, and so may be given tensors of the GPU; one
-    that makes an object only keeps them."""
+    """Say whether a call is of torch, or of the project, and so may be given tensors of the GPU;
+    one that makes an object only keeps them."""
     name = module.called(call)
     if (dotted_text(call.func) or "").rpartition(".")[2][:1].isupper():
         return False
