@@ -17,8 +17,9 @@ behind an interval: at the top level, in a constructor, or in a function that is
 such places. An `info` is also a mask by which the next line takes elements, as that waits anyway,
 what is made once before a loop that launches kernels one by one, as decoding and recurrent steps
 do, what is copied with `non_blocking`, what an evaluation makes for each batch where a result is
-read on the host for each, as nothing is left that the copy could hold up, and a tensor with which
-the host computes first, which says what else has to move.
+read on the host for each, as nothing is left that the copy could hold up, a constant right behind
+the copy of a batch, or a second index behind a first one, which have just waited, and a tensor with
+which the host computes first, which says what else has to move.
 
 ## Setup
 ```python
@@ -153,6 +154,7 @@ from torchlint.semantic.uses.assumptions import PATCHED, TORCH
 from torchlint.semantic.uses.unavoidable_syncs import (
     before_many_runs,
     evaluates_and_waits,
+    waits_before,
     waits_next,
     waits_to_copy_up,
 )
@@ -408,19 +410,41 @@ def check_filled(node: cst.Call, module: Module) -> Iterator[Hit]:
 @rule.on(cst.Subscript, runs="hot")
 def check_index(node: cst.Subscript, module: Module) -> Iterator[Hit]:
     """Find a tensor on the device that is indexed by what lies on the host."""
+    found = _host_part(module, node)
+    if found is None:
+        return
+    index, alternative = found
+    words = {"index": module.shown(index), "alternative": alternative}
+    little, message, severity = _gains_little(module, node), _INDEX, None
+    if little is None and (other := _indexed_before(module, node)) is not None:
+        little = _WAITING, module.shown(other)
+    if little is not None:
+        message, severity, words["beside"] = _INDEX + little[0], Severity.INFO, little[1]
+    fix = index_fix(module, node, index)
+    yield Hit(node, words, fix, severity, message, cause=wait_for(module, index))
+
+
+def _indexed_before(module: Module, node: cst.Subscript) -> cst.CSTNode | None:
+    """Return another tensor of the device that the same turn indexes with what lies on the host,
+    with no run of a model between the two."""
+    turn = module.loop(node) or module.function(node)
+    if turn is None:
+        return None
+    others = (e for e in module.within(turn, cst.Subscript) if _host_part(module, e) is not None)
+    return waits_before(module, node, tuple(others))
+
+
+def _host_part(module: Module, node: cst.Subscript) -> tuple[cst.BaseExpression, str] | None:
+    """Return what lies on the host of that by which a tensor on the device is indexed, and what to
+    use instead."""
     for part in node.slice:
         index = part.slice.value if isinstance(part.slice, cst.Index) else None
         if index is None or isinstance(index, (cst.BaseNumber, cst.BaseString)):
             continue
         alternative = host_index(module, index)
         if alternative is not None and on_device(module, node.value) is True:
-            words = {"index": module.shown(index), "alternative": alternative}
-            fix = index_fix(module, node, index)
-            little, message, severity = _gains_little(module, node), _INDEX, None
-            if little is not None:
-                message, severity, words["beside"] = _INDEX + little[0], Severity.INFO, little[1]
-            yield Hit(node, words, fix, severity, message, cause=wait_for(module, index))
-            return
+            return index, alternative
+    return None
 
 
 def _gains_little(

@@ -18,7 +18,7 @@ memory. So is an array or a list that the step goes on with outside of torch: on
 another place for the copy, would spare it, and so is one list of all numbers of a tensor of one dimension,
 or a copy that a loop takes apart: that waits once where each element could; and so is a copy of which NumPy makes what the step
 then computes with on the device (a weight of the loss). So is a copy beside another of the same
-tensor in the same step, for code outside of torch. Silent: an action on its way to an environment, an
+tensor in the same step, for code outside of torch, and one right behind another copy, or a read, that waits for the same work. Where the step computes with the copy (a loss, a metric), the remedy is to do that on the GPU. Silent: an action on its way to an environment, an
 offload (kept for the backward pass, or fetched again later), what the host computes with in float64, what is saved, sent away, handed to a
 queue, made a text or decomposed on the CPU in the same step, also by another function of the file, what
 a library that knows no GPU works on outside of training, one copy per batch of an evaluation of
@@ -150,6 +150,7 @@ from torchlint.rules.transfer._host_copy_fixes import count_fix, parts_fix, part
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.destinations import destinations
 from torchlint.semantic.code.flow import call_sites, callees_of
+from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import assigned_to, readers_of
 from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, keyword_of, method_called
 from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_reads, widened_copy
@@ -240,9 +241,13 @@ HANDED = (
     "`{expr}` copies a GPU tensor to the host every step for `{user}`; if that computes with "
     "torch, let it do so on the device."
 )
+COUNTED = (
+    "`{expr}` copies a GPU tensor to the host every step to count in it; count on the device, and "
+    "read the number alone."
+)
 USED = (
-    "`{expr}` copies a GPU tensor to the host every step for `{user}`; give that tensors on the "
-    "GPU, and copy no more than its result."
+    "`{expr}` copies a GPU tensor to the host every step for `{user}`; compute that with torch on "
+    "the GPU, and copy no more than its result."
 )
 NO_LOOP = (
     "`{expr}` copies a GPU tensor to the host every step; keep it on the device and copy the "
@@ -306,8 +311,8 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     guessed = (
         on_device(module, copy.tensor) is not True
     )  # Only the author's own ``.cpu()`` says where it lives.
-    fix = parts_fix(module, copy) if by_parts else count_fix(module, copy)
-    fix = fix or _fix(module, copy, whole)
+    counts = None if by_parts else count_fix(module, copy)
+    fix = counts or (parts_fix(module, copy) if by_parts else None) or _fix(module, copy, whole)
     graph = fix is not None and not by_parts and inferred(module, copy.tensor).grad is True
     sized = fix is None and sizes(module, node)
     taker = _unseen_taker(module, consumers) if fix is None else None
@@ -325,9 +330,9 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         or twice is not None
     )
     user = _user(module, whole) if fix is None and not forced else None
-    other = SIZED if sized else TWICE if twice else COMPUTED if computed else None
-    other = other or (HANDED if taker is not None else USED if user is not None else None)
-    other = other or (None if loop_in_sight(module, node) else NO_LOOP)
+    other = COUNTED if counts else SIZED if sized else TWICE if twice else None
+    other = other or (COMPUTED if computed else HANDED if taker is not None else None)
+    other = other or (USED if user else None if loop_in_sight(module, node) else NO_LOOP)
     message = _message(module, node, graph, by_parts, forced, sized or iterated) or other
     words = {"twice": module.shown(twice) if twice else ""}
     called = taker or (user and user.func)
@@ -364,7 +369,7 @@ def _hit(
 )
 def _user(module: Module, whole: cst.CSTNode) -> cst.Call | None:
     """Return the call that takes the copy in its turn, of torch or of the project, and of which the
-    result is used: a loss, a metric."""
+    result is used, and not only collected: a loss, a metric."""
     around = set(module.loops(whole))
     return next(
         (
@@ -373,6 +378,7 @@ def _user(module: Module, whole: cst.CSTNode) -> cst.Call | None:
             if around.issubset(module.loops(call))
             and not isinstance(module.parent(call), cst.Expr)
             and not (_appends(module, call) or module.name(call.func) in JOINERS)
+            and not _collected(module, _chain(module, call))
             and _may_compute_anywhere(module, call)
         ),
         None,
@@ -380,8 +386,11 @@ def _user(module: Module, whole: cst.CSTNode) -> cst.Call | None:
 
 
 def _may_compute_anywhere(module: Module, call: cst.Call) -> bool:
-    """Say whether a call is of torch, or of the project, and so may be given tensors of the GPU."""
+    """Say whether a call is of torch, or of the project, and so may be given tensors of the GPU;
+    one that makes an object only keeps them."""
     name = module.called(call)
+    if (dotted_text(call.func) or "").rpartition(".")[2][:1].isupper():
+        return False
     own = not name or bool(callees_of(module, call)) or module.outside.find(name) is not None
     return own or name.startswith("torch.")
 

@@ -334,7 +334,8 @@ def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
         fix = fix or _at_once(module, read)
         spared = message is not None or _is_spared(module, read, taker)
         sinks = logged_in(module, read.node)
-        other = waits_for_the_same(module, read.node) if not spared else None
+        shows = any(sink.kind != "meter" for sink in sinks)
+        other = waits_for_the_same(module, read.node) if not (spared or shows) else None
         if taker is not None:
             message = TAKEN
         elif fix is None and by_host:

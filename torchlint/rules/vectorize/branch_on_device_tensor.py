@@ -129,7 +129,7 @@ from torchlint.semantic.torch import ops
 from torchlint.semantic.torch.spelling import LOSS, called
 from torchlint.semantic.uses.host_elements import host_elements
 from torchlint.semantic.uses.host_loops import host_loop
-from torchlint.semantic.uses.host_needs import ends_a_loop
+from torchlint.semantic.uses.host_needs import ends_a_loop, sizes
 from torchlint.semantic.uses.unavoidable_syncs import wait_that_stays
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device, perhaps_on_device
@@ -153,6 +153,12 @@ _COMPARED = (
     "Python's {word}() compares `{other}` with another value, and waits for the GPU; "
     "torch.{method}, or clamp for a number, compares on the device."
 )
+_NUMBER = (
+    "Python's {word}() compares `{other}` with another value and waits for the GPU, and what gets "
+    "the result needs a number of the host; use a bound that the host knows, or scale on the "
+    "device what is drawn or masked there."
+)
+_TAKES_NUMBERS = ops.dotted("torch", "whole")
 _TURNS = (
     "This loop waits for the GPU in each turn to know whether it goes on; ask every few turns, or "
     "run a fixed number of them."
@@ -198,8 +204,10 @@ def check_larger(node: cst.Call, module: Module) -> Iterator[Hit]:
         name, method = _LARGER[module.called(node)]
         words = {"word": name, "other": module.shown(tensors[0]), "method": method}
         severity = Severity.INFO if _waits_as_well(module, node) is not None else None
-        cause = wait_for(module, tensors[0])
-        yield Hit(node, words, severity=severity, message=_COMPARED, cause=cause)
+        cause, message = wait_for(module, tensors[0]), _COMPARED
+        if module.called(module.taker(node)) in _TAKES_NUMBERS or sizes(module, node):
+            message = _NUMBER
+        yield Hit(node, words, severity=severity, message=message, cause=cause)
 
 
 def _word(node: _Asking) -> str:

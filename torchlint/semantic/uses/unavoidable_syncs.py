@@ -257,10 +257,9 @@ def _masks(module: Module, part: cst.SubscriptElement, names: Iterable[str]) -> 
 
 
 def _waits(module: Module, place: cst.BaseExpression, put_off: bool) -> bool:
-    if isinstance(module.parent(place), (cst.If, cst.BooleanOperation, cst.UnaryOperation)):
-        value = inferred(module, place)
-        if value.tensor and not value.loose and on_device(module, place) is True:
-            return True
+    asks = isinstance(module.parent(place), (cst.If, cst.BooleanOperation, cst.UnaryOperation))
+    if asks and _is_asked_there(module, place):
+        return True
     if not isinstance(place, cst.Call):
         return False
     if any(read.how not in ("format", "print") for read in scalar_reads(module, place)):
@@ -441,13 +440,23 @@ def _called_object(module: Module, call: cst.Call) -> list[tuple[Module, cst.Fun
 
 
 @question()
-def _readers(module: Module, turn: cst.CSTNode, copies: bool) -> list[cst.Call | cst.If]:
-    return [
-        place
-        for place in module.within(turn, cst.Call, cst.If)
-        if isinstance(place, (cst.Call, cst.If))
-        and (_reads(module, place) or (copies and _copies(module, place)))
-    ]
+def _readers(module: Module, turn: cst.CSTNode, copies: bool) -> list[cst.CSTNode]:
+    found: list[cst.CSTNode] = []
+    for place in module.within(turn, cst.Call, cst.If):
+        test = _asked_first(place.test) if isinstance(place, cst.If) else None
+        if test is not None and _is_asked_there(module, test):
+            found.append(test)
+        elif isinstance(place, (cst.Call, cst.If)) and (
+            _reads(module, place) or (copies and _copies(module, place))
+        ):
+            found.append(place)
+    return found
+
+
+def _is_asked_there(module: Module, test: cst.BaseExpression) -> bool:
+    """Say whether Python asks the device for the truth of a test."""
+    value = inferred(module, test)
+    return value.tensor and not value.loose and on_device(module, test) is True
 
 
 def _copies(module: Module, place: cst.CSTNode) -> bool:
@@ -656,9 +665,10 @@ def copies_up(module: Module, node: cst.BaseExpression) -> bool:
     no="nothing is known to be copied to the device just before it",
 )
 def waits_to_copy_up(module: Module, node: cst.CSTNode) -> cst.Call | None:
-    """Return the copy of a batch, or another tensor of the host, to the device, which waits for all
-    work that is queued, in the same turn before `node`, with no run of a model, backward pass or
-    step between the two: a small copy behind it waits for nothing more."""
+    """Return the copy of a tensor of the host to the device, which waits for all work that is
+    queued, in the same turn before `node`, with no run of a model, backward pass or step between
+    the two: a small copy behind it waits for nothing more. A batch is none: its copy need not
+    wait."""
     turn = module.loop(node)
     if turn is None:
         return None
@@ -674,9 +684,23 @@ def waits_to_copy_up(module: Module, node: cst.CSTNode) -> cst.Call | None:
     return nearest(module, node, copies, turn)
 
 
+@question(
+    yes="the same turn has waited for `{answer}` just before it",
+    no="none of these places makes the turn wait just before it",
+)
+def waits_before(
+    module: Module, node: cst.CSTNode, places: tuple[cst.CSTNode, ...]
+) -> cst.CSTNode | None:
+    """Return the first of some places of a turn that wait which each run that comes to `node` has
+    come to before it, with no run of a model, backward pass or step between the two."""
+    before = (p for p in places if module.before(p, node) and comes_to(module, p, node))
+    return nearest(module, node, before, module.loop(node) or module.function(node))
+
+
 def _comes_from_host(module: Module, tensor: cst.BaseExpression) -> bool:
     value = inferred(module, tensor)
-    return value.tensor and value.device in (None, CPU) and value.origin not in OF_NETWORKS
+    own = value.kind in ("?", "tensor") and value.origin not in OF_NETWORKS
+    return own and value.device in (None, CPU)
 
 
 def _stays_put(module: Module, other: cst.BaseExpression, *, beside: bool) -> bool:

@@ -366,7 +366,13 @@ class Functions:
         )
         told = has_keyword(node, "reduction", "reduce", "size_average") or len(node.args) > 3
         rank = 0 if whole or not told else None
-        return mix(args).but(rank=rank, dtype="float", origin="loss", grad=self.graph(node))
+        found = mix(args)
+        # Beside a tensor of the host nothing may lie elsewhere.
+        host = any(each.tensor and each.device == CPU and each.rank != 0 for each in args)
+        where = CPU if host and found.device is None else found.device
+        return found.but(
+            device=where, rank=rank, dtype="float", origin="loss", grad=self.graph(node)
+        )
 
     def graph(self, node: cst.CSTNode) -> bool | None:
         held = self.values.scopes.lexical_no_grad(node)
