@@ -448,7 +448,9 @@ def test_what_runs_without_a_graph_gives_none(context: str, expression: str) -> 
     assert not value_of(UNGRAPHED.format(context, expression)).grad
 
 
-@pytest.mark.parametrize("context", ["if train:", "with torch.enable_grad():", "for _ in range(3):"])
+@pytest.mark.parametrize(
+    "context", ["if train:", "with torch.enable_grad():", "for _ in range(3):"]
+)
 @pytest.mark.parametrize("expression", ["out", "loss", "part"])
 def test_what_runs_with_a_graph_has_one(context: str, expression: str) -> None:
     assert value_of(UNGRAPHED.format(context, expression)).grad is True
@@ -523,3 +525,38 @@ def test_what_may_be_frozen_is_not_known_to_be_trained(before: str, graph: bool 
 def test_a_starred_target_takes_what_the_others_leave(targets: str, name: str, kind: str) -> None:
     source = f"def f():\n    {targets} = (torch.zeros(3), 1, 'text')\n    probe({name})\n"
     assert value_of(source).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("second", "kind"),
+    [
+        ("plain", "tensor"),
+        ("1", "tuple"),
+        ("dim=1", "tuple"),
+        ("dim=unknown.axis", "tuple"),
+        ("unknown.estimate(kept)", "?"),
+    ],
+)
+def test_the_largest_of_two_tensors_is_none_along_a_dimension(second: str, kind: str) -> None:
+    assert value_of(GRAPH.format(f"torch.max(kept, {second})")).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("call", "graph"),
+    [
+        ("iou(net(x), x)", None),
+        ("iou(unknown(x), x)", None),
+        ("iou(boxes=net(x)[0])", None),
+        ("iou(torch.zeros(3), torch.zeros(3))", False),
+    ],
+)
+def test_a_file_does_not_call_its_functions_alone(
+    call: str, graph: bool | None, tmp_path: Path
+) -> None:
+    files = {
+        "boxes.py": "import torch\ndef iou(boxes, other=None):\n    probe(boxes)\n"
+        "def nms(rows):\n    return iou(torch.zeros(4), torch.zeros(4))\n",
+        "loss.py": "import torch\nfrom torch import nn\nfrom boxes import iou\n"
+        f"def loss(net: nn.Module, x, unknown):\n    return {call}\n",
+    }
+    assert probed(tmp_path, files, "boxes.py").grad is graph
