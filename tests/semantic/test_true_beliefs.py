@@ -560,3 +560,26 @@ def test_a_file_does_not_call_its_functions_alone(
         f"def loss(net: nn.Module, x, unknown):\n    return {call}\n",
     }
     assert probed(tmp_path, files, "boxes.py").grad is graph
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        ('"""Give what was learned."""', "?"),
+        ("pass", "?"),
+        ("raise NotImplementedError", "?"),
+        ("print(batch)", "none"),
+        ("return batch.numpy()", "ndarray"),
+    ],
+)
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_a_method_that_others_fill_in_gives_what_is_not_known(
+    body: str, kind: str, elsewhere: bool, tmp_path: Path
+) -> None:
+    agent = f"class Agent:\n    def learn(self, batch):\n        {body}\n"
+    use = "def run(agent: Agent, batch):\n    found = agent.learn(batch)\n    probe(found)\n"
+    if elsewhere:
+        files = {"agents.py": agent, "run.py": "from agents import Agent\n" + use}
+        assert probed(tmp_path, files, "run.py").kind == kind
+    else:
+        assert value_of(agent + use).kind == kind

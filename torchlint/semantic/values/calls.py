@@ -102,8 +102,6 @@ class Calls(Functions):
             found = self._for_arguments(callees[0], node, found)
         if len(callees) == 1 and isinstance(callees[0], cst.FunctionDef):
             self._merge(callees[0], node)
-        if found.kind == "none" and len(callees) == 1 and self.values.is_abstract(callees[0]):
-            return UNKNOWN
         return self.ran(found) if found.kind != "?" else None
 
     def _merge(self, function: cst.FunctionDef, node: cst.Call) -> None:
