@@ -1,6 +1,7 @@
 """What torchlint believes of a program, held against what the program does when it runs.
 
     python benchmarks/truth.py [--limit SECONDS] [--json FILE] PROJECT SCRIPT [ARGUMENT ...]
+    python benchmarks/truth.py --fixed PROJECT SCRIPT [ARGUMENT ...]
 
 Runs SCRIPT on the virtual CUDA device (`Ledger`), in a process of its own and in the folder
 PROJECT, with each expression of the project's files watched. SCRIPT is a path in PROJECT, or a
@@ -16,6 +17,10 @@ driver elsewhere (``programs/truth_*.py``), which is not watched. Tells:
 A step ends with ``optimizer.step()``, and where several optimizers take turns, with the one that
 comes round first; a program without one is one step. Exit code: 1 where a
 belief is false or a finding is refuted, 3 where the program failed.
+
+With --fixed it is run twice from a copy of the project, as it is and behind ``fix --apply``, with
+the same seeds and a clock that only counts: what it prints and each file that it writes, weights
+too, must be the same to the byte. Tells what differs; exit code 1 where something does.
 """
 
 from __future__ import annotations
@@ -23,11 +28,18 @@ from __future__ import annotations
 import argparse
 import ast
 import builtins
+import hashlib
+import itertools
 import json
 import multiprocessing
 import os
+import random
 import runpy
+import shutil
+import subprocess
 import sys
+import tempfile
+import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -268,8 +280,10 @@ class _Finder(MetaPathFinder):
 
 
 def run(project: Path, script: str, words: list[str], out: str) -> None:
-    """Run a script under the ledger with its project watched; write what was seen as JSON."""
-    import torch._dynamo  # noqa: F401 (an optimizer imports it: before the ledger, not in it)
+    """Run a script under the ledger, with its project watched and what was seen written as JSON
+    where a file is given for that."""
+    import numpy as np
+    import torch._dynamo  # an optimizer imports it: before the ledger, not in it
     from torch.optim.optimizer import register_optimizer_step_post_hook
 
     from torchlint.api import ledger_rows
@@ -284,14 +298,18 @@ def run(project: Path, script: str, words: list[str], out: str) -> None:
     sys.path.insert(0, str(Path(script).parent if own else project))
     if not own:
         sys.path.append(str(Path(script).parent))
-    sys.meta_path.insert(0, _Finder(str(project)))
+    if out:
+        sys.meta_path.insert(0, _Finder(str(project)))
+    else:
+        time.time = time.perf_counter = itertools.count().__next__
+    random.seed(0), np.random.seed(0), torch.manual_seed(0)
     ledger = Ledger(str(project), ledger_rows())
     ledger.start()
     register_optimizer_step_post_hook(_Steps(ledger))
     failure = ""
     try:
         data = Path(script).read_bytes()
-        code = compiled(script, data) if own else compile(data, script, "exec")
+        code = compiled(script, data) if own and out else compile(data, script, "exec")
         main = runpy._TempModule("__main__")
         with main:
             main.module.__dict__.update(__file__=script, __name__="__main__")
@@ -304,9 +322,54 @@ def run(project: Path, script: str, words: list[str], out: str) -> None:
         failure = "".join(traceback.format_exception(error)[-3:])
     watch.busy = True
     ledger.stop()
+    if not out:
+        sys.exit(failure or 0)
     seen = [[path, place, what] for (path, place), what in watch.seen.items()]
     told = {"failure": failure, "seen": seen, "ledger": ledger.summary(0)["unavailable"]}
     Path(out).write_text(json.dumps(told | _events(ledger)))
+
+
+def parted(project: Path, script: str, words: list[str]) -> tuple[list[str], list[str]]:
+    """Return the files that ``fix --apply`` changes, and what then differs of what a program prints
+    and writes."""
+    told: list[dict[str, bytes]] = []
+    fixed: list[str] = []
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / project.name
+        for applied in (False, True):
+            shutil.copytree(project, copy, ignore=shutil.ignore_patterns("__pycache__"))
+            before = _digests(copy)
+            if applied:
+                says(copy, "fix", "--apply", "--isolated", "--no-cache", ".")
+                after = _digests(copy)
+                fixed = sorted(path for path in after if before.get(path) != after[path])
+                before = after
+            within = copy / script
+            start = str(within if within.exists() else Path(script).resolve())
+            code = (
+                "from pathlib import Path; from benchmarks.truth import run; "
+                f"run(Path({str(copy)!r}), {start!r}, {words!r}, '')"
+            )
+            done = subprocess.run(
+                [sys.executable, "-B", "-c", code], capture_output=True, cwd=ROOT, check=False
+            )
+            failed = done.stderr[-300:] if done.returncode else b""
+            written = {
+                path: each for path, each in _digests(copy).items() if before.get(path) != each
+            }
+            told.append({"what is printed": done.stdout, "how it ends": failed} | written)
+            shutil.rmtree(copy)
+    first, second = told
+    names = first.keys() | second.keys()
+    return fixed, sorted(name for name in names if first.get(name) != second.get(name))
+
+
+def _digests(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).digest()
+        for path in folder.rglob("*")
+        if path.is_file() and ".git" not in path.parts
+    }
 
 
 class _Steps:
@@ -499,11 +562,17 @@ def main() -> int:
     )
     parser.add_argument("--limit", type=float, default=120, metavar="SECONDS")
     parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument("--fixed", action="store_true")
     parser.add_argument("project", type=Path)
     parser.add_argument("script")
     parser.add_argument("words", nargs=argparse.REMAINDER, metavar="ARGUMENT")
     args = parser.parse_args()
     project = args.project.resolve()
+    if args.fixed:
+        changed, differing = parted(project, args.script, args.words)
+        print(f"files changed by the safe fixes: {', '.join(changed) or 'none'}")
+        print(f"what differs: {', '.join(differing) or 'nothing'}")
+        return int(bool(differing))
     within = project / args.script
     script = str(within if within.exists() else Path(args.script).resolve())
     out = project.parent / f".truth-{os.getpid()}.json"

@@ -82,6 +82,45 @@ def test_a_run_is_held_against_what_is_believed(tmp_path: Path) -> None:
     assert not list(tmp_path.glob(".truth-*")), "nothing is left"
 
 
+SUM = """\
+import time
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+net = nn.Linear(8, 3).cuda()
+loader = DataLoader(TensorDataset(torch.rand(12, 8), torch.zeros(12, dtype=torch.long)), 4)
+sgd = torch.optim.SGD(net.parameters(), lr=0.1)
+total = 0.0
+for x, y in loader:
+    loss = nn.functional.cross_entropy(net(x.cuda()), y.cuda())
+    sgd.zero_grad()
+    loss.backward()
+    sgd.step()
+    total += loss.item()
+print(total, time.time(), torch.rand(1))
+torch.save(net.state_dict(), "net.pt")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("last", "differs"),
+    [("", "nothing"), ("print(len(open(__file__).read()))\n", "what is printed")],
+)
+def test_what_safe_fixes_leave_as_it_was(tmp_path: Path, last: str, differs: str) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "train.py").write_text(SUM + last)
+    command = [sys.executable, str(ROOT / "benchmarks/truth.py"), "--fixed"]
+    done = subprocess.run([*command, str(project), "train.py"], capture_output=True, text=True)
+    assert "files changed by the safe fixes: train.py" in done.stdout, done.stderr
+    assert done.stdout.splitlines()[-1] == f"what differs: {differs}"
+    assert done.returncode == int(bool(last))
+    assert (project / "train.py").read_text() == SUM + last
+
+
 BELIEF = {
     "kind": "tensor",
     "loose": False,

@@ -82,7 +82,7 @@ def test_fields_of_records(source: str, kind: str, device: str | None) -> None:
             "accumulated",
             "cuda",
         ),
-        ("def f(*args):\n    a, *rest = args\n    probe(a)\nf(there, 3, 4)", "?", None),
+        ("def f(*args):\n    a, *rest = args\n    probe(a)\nf(there, 3, 4)", "tensor", CUDA),
         ("def double(x):\n    return x * 2\nprobe(double(there))", "tensor", "cuda"),
         ("def double(x):\n    return x * 2\ndouble(3)\nprobe(double(there))", "tensor", "cuda"),
         ("def host(x):\n    return x.cpu()\nhost(3)\nprobe(host(there))", "tensor", "cpu"),

@@ -525,3 +525,61 @@ def test_what_may_be_frozen_is_not_known_to_be_trained(before: str, graph: bool 
 def test_a_starred_target_takes_what_the_others_leave(targets: str, name: str, kind: str) -> None:
     source = f"def f():\n    {targets} = (torch.zeros(3), 1, 'text')\n    probe({name})\n"
     assert value_of(source).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("second", "kind"),
+    [
+        ("plain", "tensor"),
+        ("1", "tuple"),
+        ("dim=1", "tuple"),
+        ("dim=unknown.axis", "tuple"),
+        ("unknown.estimate(kept)", "?"),
+    ],
+)
+def test_the_largest_of_two_tensors_is_none_along_a_dimension(second: str, kind: str) -> None:
+    assert value_of(GRAPH.format(f"torch.max(kept, {second})")).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("call", "graph"),
+    [
+        ("iou(net(x), x)", None),
+        ("iou(unknown(x), x)", None),
+        ("iou(boxes=net(x)[0])", None),
+        ("iou(torch.zeros(3), torch.zeros(3))", False),
+    ],
+)
+def test_a_file_does_not_call_its_functions_alone(
+    call: str, graph: bool | None, tmp_path: Path
+) -> None:
+    files = {
+        "boxes.py": "import torch\ndef iou(boxes, other=None):\n    probe(boxes)\n"
+        "def nms(rows):\n    return iou(torch.zeros(4), torch.zeros(4))\n",
+        "loss.py": "import torch\nfrom torch import nn\nfrom boxes import iou\n"
+        f"def loss(net: nn.Module, x, unknown):\n    return {call}\n",
+    }
+    assert probed(tmp_path, files, "boxes.py").grad is graph
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        ('"""Give what was learned."""', "?"),
+        ("pass", "?"),
+        ("raise NotImplementedError", "?"),
+        ("print(batch)", "none"),
+        ("return batch.numpy()", "ndarray"),
+    ],
+)
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_a_method_that_others_fill_in_gives_what_is_not_known(
+    body: str, kind: str, elsewhere: bool, tmp_path: Path
+) -> None:
+    agent = f"class Agent:\n    def learn(self, batch):\n        {body}\n"
+    use = "def run(agent: Agent, batch):\n    found = agent.learn(batch)\n    probe(found)\n"
+    if elsewhere:
+        files = {"agents.py": agent, "run.py": "from agents import Agent\n" + use}
+        assert probed(tmp_path, files, "run.py").kind == kind
+    else:
+        assert value_of(agent + use).kind == kind

@@ -35,7 +35,7 @@ from torchlint.semantic.uses.value_search import ValueSearch, parameter_of
 from torchlint.semantic.values.classes import is_network
 from torchlint.semantic.values.definitions_behind import classes, method, named
 from torchlint.semantic.values.inferred import inferred, is_model_call
-from torchlint.semantic.values.value import Value
+from torchlint.semantic.values.value import CLASSES, Value
 
 _CUTS = ops.having("cuts")
 _WANTS = ops.having("wants-graph")
@@ -587,7 +587,8 @@ def _instances(module: Module, node: cst.BaseExpression) -> list[Value]:
     if found.kind != "module":
         return []
     cls = module.class_of(node)
-    known = isinstance(found.node, cst.ClassDef) or found.name is not None
+    one = found.name is not None and CLASSES not in found.name
+    known = isinstance(found.node, cst.ClassDef) or one
     if known or cls is None or dotted_text(node) is None:
         return [found]
     assigned = [inferred(module, value) for value in assigned_to(module, node)]

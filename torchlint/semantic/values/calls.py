@@ -101,8 +101,6 @@ class Calls(Functions):
         unsure = found.tensor and (found.device is None or self._of_the_host(node))
         if len(callees) == 1 and (found.kind == "?" or unsure):
             found = self._for_arguments(callees[0], node, found)
-        if found.kind == "none" and len(callees) == 1 and self.values.is_abstract(callees[0]):
-            return UNKNOWN
         return self.ran(found) if found.kind != "?" else None
 
     def _of_the_host(self, node: cst.Call) -> bool:

@@ -178,6 +178,8 @@ class Values(Budgeted, Roles):
         ).result()
         if function.asynchronous is not None:
             return UNKNOWN
+        if found.kind == "none" and self.is_abstract(function):
+            return declared
         return declared if found.kind in ("?", "none") and declared.kind != "?" else found
 
     def annotation(self, node: cst.CSTNode | None) -> Value:

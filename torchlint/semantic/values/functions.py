@@ -280,14 +280,9 @@ class Functions:
         result = mix([computed_on(each) for each in operands])
         if sharing.takes_several(last) or last in ("max", "min"):
             result = result.but(grad=graph_of(operands))
-        if last in _SEVERAL or (last in _SEVERAL_WITH_MORE and len(args) > 1):
-            if last in ("max", "min") and args[1].tensor:
-                return self.without_graph(result)
-            return methods.several(result.but(rank=None), last)
-        if last in methods.ON_REQUEST and (
-            has_keyword(node, "as_tuple") or (last == "where" and len(args) == 1)
-        ):
-            return methods.several(result.but(dtype="int", grad=False, rank=None), last)
+        several = _several(last, node, args, result)
+        if several is not None:
+            return self.without_graph(several)
         if (
             last in ops.REDUCTIONS
             and len(args) == 1
@@ -446,6 +441,27 @@ class Functions:
         if value.items:
             return join_all(list(value.items))
         return value.item if value.item is not None else UNKNOWN
+
+
+def _several(last: str, node: cst.Call, args: list[Value], result: Value) -> Value | None:
+    """Return what a function gives that gives several tensors, or one where it compares two; None
+    of any other."""
+    if last in _SEVERAL or (last in _SEVERAL_WITH_MORE and len(args) > 1):
+        if last in ("max", "min") and node.args[1].keyword is None:
+            if args[1].tensor:
+                return result
+            if args[1].kind not in ("number", "bool"):
+                return Value("?", device=result.device)  # of two, or along a dimension
+        return methods.several(result.but(rank=None), last)
+    if _asks_for_several(last, node):
+        return methods.several(result.but(dtype="int", grad=False, rank=None), last)
+    return None
+
+
+def _asks_for_several(name: str, node: cst.Call) -> bool:
+    """Say whether the arguments ask for several tensors where there may be one."""
+    asked = has_keyword(node, "as_tuple") or (name == "where" and len(node.args) == 1)
+    return name in methods.ON_REQUEST and asked
 
 
 def _passed(*values: Value) -> str | None:

@@ -347,13 +347,16 @@ class Parameters:
         """Return what the calls of this file pass, without what those in other files may not: a
         file's own trial of a function passes what lies on the host."""
         name = param.name.value
-        if near.device != CPU:
+        if near.device != CPU and near.grad is not False:
             return near
         given = [each[name]() for each in self._elsewhere() if name in each]
-        if all(each.device == CPU for each in given):
+        if all(each.device == CPU and each.grad is False for each in given):
             return near
         known = [each for each in given if each.kind == near.kind]
-        return join_all([near, *known]).but(device=join_all(given).device, origin=None)
+        graph = join_all([near, *given]).grad
+        if near.device != CPU:
+            return near.but(grad=graph)
+        return join_all([near, *known]).but(device=join_all(given).device, origin=None, grad=graph)
 
     def _by_keyword(self, name: str, budget: int) -> Value | None:
         """Return the dict that is written out where the file's calls of objects hand it on under a

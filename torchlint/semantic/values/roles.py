@@ -88,6 +88,9 @@ class Roles:
         ):
             return False
         callee = self._values.value(func)
+        if callee.kind == "function" and callee.node is None and isinstance(func, cst.Attribute):
+            # A method of a class in another file: ``net.encoder(x)``.
+            return bool(call.args) and called(func.attr.value, MODEL)
         return (
             callee.kind == "module"
             and callee.name != "loss"

@@ -1,0 +1,28 @@
+"""A short pendulum for seungju-k1m/sac-td3-td7: TD7 and TD3 learn for some steps."""
+
+import sys
+from unittest import mock
+
+import gymnasium
+
+for name in ("click", "click_repl"):
+    sys.modules[name] = mock.MagicMock()
+from rl.agent import run_td3, run_td7  # noqa: E402
+
+gymnasium.register(
+    "ShortPendulum-v0",
+    entry_point="gymnasium.envs.classic_control:PendulumEnv",
+    max_episode_steps=20,
+)
+common = {
+    "env_id": "ShortPendulum-v0",
+    "replay_buffer_size": 1000,
+    "record_video": False,
+    "n_initial_exploration_steps": 32,  # TD3's
+    "n_inital_exploration_steps": 32,  # TD7's
+    "n_iteration": 30,
+    "batch_size": 8,
+    "eval_period": 20,
+}
+run_td7("td7", use_gpu=True, **common)
+run_td3("td3", **common)
