@@ -5,24 +5,20 @@ A mask is worked out as the three values that it has below its diagonal, on it a
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import libcst as cst
 
-from torchlint.semantic.code.calls import given_for, keyword_argument, string
+from torchlint.semantic.code.calls import keyword_argument, string
 from torchlint.semantic.code.flow import callees_of
-from torchlint.semantic.code.named_tests import names
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.numbers import spelled_number
 from torchlint.semantic.code.reaching import definitions_of, readers_of
-from torchlint.semantic.code.scopes import local_class
-from torchlint.semantic.code.tree import attr_of, has_star, is_name
+from torchlint.semantic.code.tree import attr_of, is_name
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
-from torchlint.semantic.time.iterations import goes_over
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values.classes import family_of
 from torchlint.semantic.values.definitions_behind import returned
@@ -110,9 +106,6 @@ def _named(module: Module, read: cst.Name) -> Triangle | None:
     found: list[Triangle | None] = []
     for made in definitions_of(module, read):
         match made:
-            case cst.FunctionDef():
-                found.append(_given_by_callers(module, made, read.value))
-                continue
             case cst.Assign(targets=[cst.AssignTarget(target=cst.Name())], value=value):
                 pass
             case cst.AnnAssign(value=cst.BaseExpression() as value):
@@ -122,56 +115,6 @@ def _named(module: Module, read: cst.Name) -> Triangle | None:
         changed = any(_changes(module, each) for each in readers_of(module, made, read.value))
         found.append(None if changed else _triangle(module, value))
     return _one(found)
-
-
-def _given_by_callers(module: Module, function: cst.FunctionDef, name: str) -> Triangle | None:
-    """Return what all calls give a parameter of a network's ``forward``, where no other file names
-    the class."""
-    cls = module.class_of(function)
-    if cls is None or function.name.value != "forward":
-        return None
-    named = functools.partial(names, cls.name.value)
-    if module.outside.others_say(named, near=False) is not False:
-        return None
-    params = [param.name.value for param in function.params.params[1:]]
-    at = params.index(name) if name in params else len(params)
-    found: list[Triangle | None] = []
-    for call in _runs_of(module, cls):
-        starred = has_star(call)
-        given = next(iter(given_for(call, at, name)), None)
-        found.append(None if starred else _triangle(module, given))
-    return _one(found)
-
-
-def _runs_of(module: Module, cls: cst.ClassDef) -> Iterator[cst.Call]:
-    """Yield the calls of networks of a class: of an object that is known, or of the elements of a
-    list in which the class is made."""
-    for call in module.nodes(cst.Call):
-        if inferred(module, call.func).kind == "module" and inferred(module, call.func).node is cls:
-            yield call
-        elif isinstance(call.func, cst.Name):
-            around = [loop for loop in module.loops(call) if isinstance(loop, cst.For)]
-            over = [goes for loop in around for goes in goes_over(module, loop)]
-            if any(
-                goes.target.deep_equals(call.func) and _lists(module, goes.iterated, cls)
-                for goes in over
-            ):
-                yield call
-
-
-def _lists(module: Module, held: cst.BaseExpression, cls: cst.ClassDef) -> bool:
-    """Say whether a class keeps networks of another one in ``self.layers``."""
-    home = module.class_of(held)
-    match held:
-        case cst.Attribute(value=cst.Name("self"), attr=cst.Name(name)) if home is not None:
-            made = (
-                local_class(module, call.func)
-                for value in _given(module, home, name)
-                if value is not None
-                for call in module.within(value, cst.Call, nested=True)
-            )
-            return cls in made
-    return False
 
 
 def _changes(module: Module, read: cst.Name) -> bool:
@@ -279,9 +222,7 @@ def _operation(module: Module, node: cst.BaseExpression) -> Triangle | None:
         if found.name == "mul":
             return matrix.each(lambda value: value * factor)
         return matrix.each(lambda value: factor - value)
-    if own is None:
-        return _chosen(module, found) if found.name == "where" else None
-    return _changed(module, found, own)
+    return _changed(module, found, own) if own is not None else None
 
 
 def _changed(module: Module, found: Operation, own: Triangle) -> Triangle | None:
@@ -291,14 +232,6 @@ def _changed(module: Module, found: Operation, own: Triangle) -> Triangle | None
             return _cut(module, found, own)
         case "transpose" | "t":
             return _turned(own)
-        case "where":
-            return _chosen(module, found)
-        case "logical_not":
-            return own.each(_negated, True)
-        case "eq" | "ne":
-            limit = _number(module, found.argument(1, "other"))
-            same = found.name == "eq"
-            return None if limit is None else own.each(lambda x: float((x == limit) is same), True)
         case "masked_fill":
             mask = _triangle(module, found.argument(1, "mask"))
             value = _number(module, found.argument(2, "value"))
@@ -381,15 +314,6 @@ def _cast(module: Module, found: Operation, own: Triangle) -> Triangle | None:
     if any(attr_of(each) == "device" for each in given):
         kinds = {"device"} if len(given) == 1 else kinds
     return own if kinds <= {"device", "str"} else own.each(float) if kinds == {"dtype"} else None
-
-
-def _chosen(module: Module, found: Operation) -> Triangle | None:
-    """Return what ``torch.where(mask, a, b)`` gives of two numbers."""
-    mask = _triangle(module, found.argument(0, "condition"))
-    one, other = (_number(module, found.argument(at, word)) for at, word in ((1, "x"), (2, "y")))
-    if mask is None or one is None or other is None:
-        return None
-    return mask.each(lambda hit: one if hit else other)
 
 
 def _returned(module: Module, node: cst.BaseExpression) -> Triangle | None:
