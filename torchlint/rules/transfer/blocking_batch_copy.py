@@ -11,8 +11,8 @@ Flagged: `.to` and `.cuda` without `non_blocking` in a loop over batches, of wha
 a caller hands to the step, and of parts of it. Where the loader does not pin, or none of the
 project does, the finding is an `info` (without workers the training process would pin, so they come
 first: TL201 says where they are worth it), and so it is in an evaluation, where most batches end in
-a read, in a step that ends in one of a GradScaler, which reads from the device whether a gradient
-is infinite, and under anomaly detection (TL801). Silent: an evaluation whose loader neither pins
+a read, and in a step that ends in one of a GradScaler, which reads from the device whether a
+gradient is infinite. Silent: an evaluation whose loader neither pins
 nor has workers, or of which each batch ends in what is printed or in what another library works on,
 as nothing is left that the copy could overlap with; what is cast first,
 `x.float().to(device)`, unless it is known to have that dtype; what the step computes or joins on
@@ -186,7 +186,6 @@ from torchlint.semantic.device.transfers import (
 from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import Grade, heat_of
-from torchlint.semantic.time.step_overhead import anomalies_sought
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.assumptions import (
     ACCELERATOR,
@@ -288,7 +287,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     stays = ends_in_wait(module, node)
     if stays is not None and not heat.train:
         return
-    little = heat.grade is Grade.EVAL or anomalies_sought(module, node) is not None
+    little = heat.grade is Grade.EVAL
     wait = stays if heat.train else ends_in_wait(module, node, put_off=True)
     severity = Severity.INFO if unpinned or little or wait is not None else None
     message = None if wait is None else _ENDS

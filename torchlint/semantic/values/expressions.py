@@ -324,7 +324,7 @@ class Expressions(Parts):
             item = self.eval(node.value)
             lies = lambda each: self.recorded.get(each, UNKNOWN).device == CPU  # noqa: E731
             if isinstance(node.key, cst.Name) and item.kind == "?":
-                host = on_host(node.key.value, node.value, lies)
+                host = on_host(node.value, lies)
                 if host is not None:
                     self.env = outer
                     return host
