@@ -8,8 +8,8 @@ instead, even on a single machine: one process per GPU, no copying of the module
 reduced while the backward pass still runs. If DataParallel has to stay, compute the loss inside
 `forward`, so that only one number per GPU is gathered.
 
-Flagged: a call of `nn.DataParallel` or a subclass of it, of `data_parallel()`, and a Lightning
-trainer with `strategy="dp"`. As info only: in a function or script that by its name evaluates or
+Flagged: a call of `nn.DataParallel` or a subclass of it, and of `data_parallel()`. As info only: in
+a function or script that by its name evaluates or
 predicts and trains nothing, where it splits single batches, and with one literal device, where the
 wrapper does nothing. Where the file trains nothing and the wrapped model is put into `eval()`, the
 message only asks to drop the wrapper, and of a network that is frozen, which
@@ -96,7 +96,7 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.rule import Fix, Hit, Module, NeedImport, Replace, Rule, Safety, Severity
-from torchlint.semantic.code.calls import arguments_of, keyword_argument
+from torchlint.semantic.code.calls import arguments_of
 from torchlint.semantic.code.destinations import destinations
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.names import dotted_text
@@ -104,7 +104,6 @@ from torchlint.semantic.code.reaching import readers_of
 from torchlint.semantic.code.scopes import base_names, local_class
 from torchlint.semantic.code.updates import is_step
 from torchlint.semantic.uses.frozen import frozen_names, made_frozen
-from torchlint.semantic.values.accelerator import TRAINERS, makes_lightning_trainer
 from torchlint.semantic.values.inferred import is_model_call
 
 _DDP = "torch.nn.parallel.DistributedDataParallel"
@@ -136,10 +135,6 @@ _STILL = (
 _ONE_DEVICE = (
     "nn.DataParallel on one device adds a wrapper and parallelises nothing; call the model itself."
 )
-_STRATEGY = (
-    'strategy="dp" re-replicates the model every forward and gathers on one GPU; use '
-    'strategy="ddp".'
-)
 
 rule = Rule(
     __name__,
@@ -152,18 +147,8 @@ rule = Rule(
     severity="warning",
     default=True,
     effect="none",
-    triggers=(b"DataParallel", b"data_parallel", b"dp"),
+    triggers=(b"DataParallel", b"data_parallel"),
 )
-
-
-@rule.on(cst.Call, about=makes_lightning_trainer, calls=TRAINERS)
-def check_strategy(node: cst.Call, module: Module) -> Iterator[Hit]:
-    strategy = keyword_argument(module, node, "strategy")
-    if isinstance(strategy, cst.SimpleString) and strategy.raw_value == "dp":
-        edit = Replace(strategy, cst.SimpleString('"ddp"'))
-        yield Hit(
-            strategy, message=_STRATEGY, fix=Fix((edit,), Safety.SUGGESTION, "Train with DDP")
-        )
 
 
 @rule.on(cst.Call)

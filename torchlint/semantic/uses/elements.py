@@ -34,8 +34,6 @@ _READS = ("item", "float", "int", "bool", "complex")
 _CONTAINERS = ("tensor", "list", "tuple", "iterator")
 _TYPE_TESTS = ("builtins.isinstance", "torch.is_tensor", "builtins.type")
 _FLAT = ops.dotted("flat")
-_FLATTENING = ops.having("flattens")
-_SAME_SHAPE = ops.having("method", "same") | ops.having("cast") | ops.having("move") | {"clone"}
 # What may stand between an element and its read.
 _PLAIN_STEPS = ops.SAME_VALUES | ops.having("cast") | ops.having("move") | {"item", "data"}
 _OF_TENSORS = ops.TENSOR_ONLY_METHODS | ops.having("weak") | {"clone", "dim", "shape"}
@@ -116,16 +114,6 @@ def _flat(module: Module, node: cst.BaseExpression) -> bool:
             return definition is not None and _flat(module, definition)
         case cst.Call(func=func) if module.name(func) in _FLAT:
             return True
-        case cst.Call(func=func) if (module.name(func) or "").removeprefix("torch.") in _FLATTENING:
-            return len(node.args) == 1
-        case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(value=method)), args=args):
-            if not inferred(module, inner).tensor:
-                return False
-            if method in ("view", "reshape"):
-                return len(args) == 1 and _minus_one(args[0].value)
-            return (method in _FLATTENING and not args) or (
-                method in _SAME_SHAPE and _flat(module, inner)
-            )
     return False
 
 
@@ -158,13 +146,6 @@ def certainly_later(module: Module, use: ObjectUse, node: cst.CSTNode, origin: c
     ):
         return False
     return not shared_loop(module, use.at, node, origin)
-
-
-def _minus_one(node: cst.BaseExpression) -> bool:
-    match node:
-        case cst.UnaryOperation(operator=cst.Minus(), expression=cst.Integer(value="1")):
-            return True
-    return False
 
 
 # -- loops -----------------------------------------------------------------------------------------
