@@ -577,7 +577,6 @@ NAMESAKES = {
             "_SHAPED",
             "_ELEMENTWISE",
             "_METHODS",
-            "_FRESH",
         ),
     },
     # What a trace shows of syntax, which has no name in the source.

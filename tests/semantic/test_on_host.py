@@ -29,8 +29,6 @@ LOOP = "for k, v in b.items():\n        "
         ("p = torch.load('a.pt')\nprobe(p['x'])", None),
         ("p = torch.load('a.pt', map_location=device)\nprobe(p['x'])", None),
         (f"def g(b):\n    probe(b.x - b.y)\ndef f(b):\n    {LOOP}b[k] = v.cpu()\n    g(b)", CPU),
-        (f"def f(b):\n    {LOOP}b[k] = v if k in ('s', 't') else v.cpu()\n    probe(b['x'])", CPU),
-        (f"def f(b):\n    {LOOP}b[k] = v if k in ('s', 't') else v.cpu()\n    probe(b['s'])", None),
         (f"def f(b):\n    {LOOP}b[k] = v if k == n else v.cpu()\n    probe(b['x'])", None),
         (f"def f(b):\n    {LOOP}b[k] = v.cpu() if k == 's' else v\n    probe(b['x'])", None),
         (f"def f(b):\n    {LOOP}c[k] = v.cpu()\n    probe(b['x'])", None),
@@ -40,14 +38,6 @@ LOOP = "for k, v in b.items():\n        "
             CPU,
         ),
         (f"def f(b):\n    b.x = x.cuda()\n    {LOOP}b[k] = v.cpu()\n    probe(b.x)", CPU),
-        (
-            COPY.replace("KEPT", "v if k == 's' else v.cpu()"),
-            CPU,
-        ),
-        (
-            COPY.replace("KEPT", "v if k == 'x' else v.cpu()"),
-            None,
-        ),
         (
             COPY.replace("KEPT", "v if n else v.cpu()"),
             None,

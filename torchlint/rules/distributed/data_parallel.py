@@ -8,11 +8,11 @@ instead, even on a single machine: one process per GPU, no copying of the module
 reduced while the backward pass still runs. If DataParallel has to stay, compute the loss inside
 `forward`, so that only one number per GPU is gathered.
 
-Flagged: a call of `nn.DataParallel` or a subclass of it, and of `data_parallel()`. As info only: in
-a function or script that by its name evaluates or
+Flagged: a call of `nn.DataParallel` or a subclass of it, of `data_parallel()`, and a Lightning
+trainer with `strategy="dp"`. As info only: in a function or script that by its name evaluates or
 predicts and trains nothing, where it splits single batches, and with one literal device, where the
 wrapper does nothing. Where the file trains nothing and the wrapped model is put into `eval()`, the
-message only asks to drop the wrapper, and of a network that is frozen, which
+message only asks to drop the wrapper, and of a network that is frozen or a teacher, which
 DistributedDataParallel refuses or has no use for, to give each process a copy. Silent where a
 caller asks for DataParallel by its name, `"dp"`, and for DistributedDataParallel by another
 (`use_ddp`), in a folder of tests, and where a wrapper that was taken off is put on again and not
@@ -89,22 +89,26 @@ Not timed: the remedy is another way to start the program, with one process for 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import PurePosixPath
 
 import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.rule import Fix, Hit, Module, NeedImport, Replace, Rule, Safety, Severity
-from torchlint.semantic.code.calls import arguments_of
+from torchlint.semantic.code.calls import arguments_of, keyword_argument
 from torchlint.semantic.code.destinations import destinations
+from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import readers_of
 from torchlint.semantic.code.scopes import base_names, local_class
 from torchlint.semantic.code.updates import is_step
+from torchlint.semantic.torch.spelling import KEPT_STILL, called
 from torchlint.semantic.uses.frozen import frozen_names, made_frozen
+from torchlint.semantic.values.accelerator import TRAINERS, makes_lightning_trainer
 from torchlint.semantic.values.inferred import is_model_call
+from torchlint.semantic.values.params import bind
 
 _DDP = "torch.nn.parallel.DistributedDataParallel"
 _FUNCTIONS = ("torch.nn.parallel.data_parallel", "torch.nn.parallel.data_parallel.data_parallel")
@@ -135,6 +139,10 @@ _STILL = (
 _ONE_DEVICE = (
     "nn.DataParallel on one device adds a wrapper and parallelises nothing; call the model itself."
 )
+_STRATEGY = (
+    'strategy="dp" re-replicates the model every forward and gathers on one GPU; use '
+    'strategy="ddp".'
+)
 
 rule = Rule(
     __name__,
@@ -147,8 +155,18 @@ rule = Rule(
     severity="warning",
     default=True,
     effect="none",
-    triggers=(b"DataParallel", b"data_parallel"),
+    triggers=(b"DataParallel", b"data_parallel", b"dp"),
 )
+
+
+@rule.on(cst.Call, about=makes_lightning_trainer, calls=TRAINERS)
+def check_strategy(node: cst.Call, module: Module) -> Iterator[Hit]:
+    strategy = keyword_argument(module, node, "strategy")
+    if isinstance(strategy, cst.SimpleString) and strategy.raw_value == "dp":
+        edit = Replace(strategy, cst.SimpleString('"ddp"'))
+        yield Hit(
+            strategy, message=_STRATEGY, fix=Fix((edit,), Safety.SUGGESTION, "Train with DDP")
+        )
 
 
 @rule.on(cst.Call)
@@ -307,10 +325,48 @@ def _trains(module: Module, scope: cst.CSTNode) -> bool:
 
 
 def _stays_still(module: Module, node: cst.Call, model: cst.BaseExpression) -> bool:
-    """Say whether nothing trains a wrapped model: it is frozen where it is made or wrapped."""
-    frozen = frozen_names(module, module.scope(node))
+    """Say whether nothing trains a wrapped model: it is frozen where it is made or wrapped, or is
+    called a teacher or the like, and no optimizer of the file gets its parameters."""
+    scope = module.scope(node)
+    frozen = frozen_names(module, scope)
     names = {dotted_text(each) for each in (model, *_targets(module, node))}
-    return any(name in frozen for name in names) or made_frozen(module, model)
+    if any(name in frozen for name in names) or made_frozen(module, model):
+        return True
+    still = any(called((name or "").rpartition(".")[2], KEPT_STILL) for name in names)
+    return (
+        still
+        and not any(_asks(call, names) for call in module.nodes(cst.Call))
+        and not _handed_to_trainer(module, names, scope)
+    )
+
+
+def _asks(call: cst.Call, names: Container[str | None]) -> bool:
+    """Say whether a call asks a network of that name for its parameters."""
+    match call.func:
+        case cst.Attribute(value=owner, attr=cst.Name("parameters")):
+            return dotted_text(owner) in names
+    return False
+
+
+def _handed_to_trainer(
+    module: Module, names: Container[str | None], scope: cst.CSTNode, depth: int = 3
+) -> bool:
+    """Say whether a function of the file that makes optimizer steps is handed a network, and asks
+    it for its parameters: one that distils is handed its teacher too."""
+    for call in module.within(scope, cst.Call):
+        for function in callees_of(module, call):
+            if not isinstance(function, cst.FunctionDef):
+                continue
+            given = bind(function, call, isinstance(call.func, cst.Attribute))
+            inside = {name for name, value in given.items() if dotted_text(value) in names}
+            if not inside:
+                continue
+            asked = any(_asks(each, inside) for each in module.within(function, cst.Call))
+            if (asked and _trains(module, function)) or (
+                depth and _handed_to_trainer(module, inside, function, depth - 1)
+            ):
+                return True
+    return False
 
 
 def _targets(module: Module, node: cst.Call) -> list[cst.BaseExpression]:

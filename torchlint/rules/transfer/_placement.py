@@ -692,7 +692,7 @@ class _Region:
         else:
             own = set()
         certain = any(self._certain(write, statement) for write in writes)
-        if not certain and name not in own:
+        if not certain and name not in own and not self._branches_bind(writes, statement):
             return False
         loops = [each for each in self.module.loops(at) if each not in self.module.loops(factory)]
         for write in writes:
@@ -722,6 +722,21 @@ class _Region:
         if isinstance(line, (cst.For, cst.With)) and self.module.is_within(statement, line.body):
             return True
         return block is not None and self.module.is_within(statement, block)
+
+    def _branches_bind(self, writes: list[cst.Name], statement: cst.CSTNode) -> bool:
+        """Say whether all branches of an ``if`` that comes before a statement bind a name."""
+        homes = {self.module.parent(self.module.statement(write)) for write in writes}
+        for write in writes:
+            above = self.module.parent(self.module.parent(self.module.statement(write)) or write)
+            block = self.module.parent(above) if isinstance(above, cst.If) else None
+            if block is None or not self.module.before(above or write, statement):
+                continue
+            at: cst.CSTNode | None = above
+            while isinstance(at, cst.If) and at.body in homes:
+                at = at.orelse
+            if isinstance(at, cst.Else) and at.body in homes:
+                return self.module.is_within(statement, block)
+        return False
 
 
 def _whole(part: cst.BaseSlice) -> bool:

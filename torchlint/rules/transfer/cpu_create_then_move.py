@@ -104,7 +104,7 @@ out = padded(x)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import partial
 
 import libcst as cst
@@ -130,6 +130,7 @@ from torchlint.rules.transfer._host_indices import host_index
 from torchlint.rules.transfer._index_fixes import index_fix, indexed_besides
 from torchlint.rules.transfer._placement import placement_of, spare_move
 from torchlint.semantic.code.calls import keyword_argument
+from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.reaching import readers_of
 from torchlint.semantic.code.tree import attr_of, method_called
@@ -169,6 +170,9 @@ _ZERO_ONE = {
 }
 """What makes a tensor of these numbers, as they are written."""
 _REAL_DTYPES = dtypes.spelled(dtypes.FULL)
+_EYE_DTYPES = _REAL_DTYPES | dtypes.spelled(dtypes.of_kind("complex"))
+"""Dtypes for which every factory of zeros and ones exists; torch.eye has no others."""
+_FILLED_DTYPES = dtypes.spelled(dtypes.DTYPES)
 _DTYPES = dtypes.dotted(dtypes.DTYPES)
 _LIKE = ops.dotted("factory", "like")
 _MOVES = ops.having("move")
@@ -193,6 +197,10 @@ _BEFORE = (
 )
 _UNAWAITED = " With non_blocking nothing waits for a small copy: little is gained."
 _WAITING = " `{beside}` waits for the device as well: little is gained by this alone."
+_AMONG = (
+    "{factory} builds on the CPU, and the host computes with it and `{other}` before it is copied; "
+    "copy what they are computed with first, and do all of that on the device."
+)
 _BESIDE = (
     "{factory} builds on the CPU and is then copied, and `{copy}` waits for the GPU to be used "
     "with it; pass device={dev}, and use that on the device too."
@@ -283,12 +291,18 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         device = _where_moved(module, transfer, made[0]) or device
         for factory in hot:
             here = module.function(factory) is module.function(node)
-            yield _made_before(module, factory, device if here else "…")
+            yield _made_before(module, factory, hot, device if here else "…")
 
 
-def _made_before(module: Module, factory: cst.Call, device: str) -> Hit:
+def _made_before(
+    module: Module, factory: cst.Call, moved: Collection[cst.Call], device: str
+) -> Hit:
     """Return the hit of a factory that stands before the move of what it makes."""
     words = {"factory": module.shown(factory.func)}
+    among = _computed_with(module, factory, moved)
+    if among is not None:
+        words["other"] = module.shown(among)
+        return Hit(factory, words, None, Severity.INFO, _AMONG)
     words["dev"] = _named(module, factory, device)
     words["maker"] = _maker(module, factory)[0]
     message, severity = _message(module, factory, words), None
@@ -297,6 +311,27 @@ def _made_before(module: Module, factory: cst.Call, device: str) -> Hit:
         message, severity = (message or rule.message) + little[0], Severity.INFO
         words["beside"] = little[1]
     return Hit(factory, words, _placed(module, factory), severity, message)
+
+
+def _computed_with(
+    module: Module, factory: cst.Call, moved: Collection[cst.Call]
+) -> cst.BaseExpression | None:
+    """Return the tensor with which the host computes something of what a factory makes, and which
+    none of those that are `moved` has made: to make the one on the device is an error as long as
+    the other stays."""
+    home = module.small_statement(factory)
+    if not isinstance(home, cst.Assign) or home.value is not factory:
+        return None
+    target = home.targets[0].target
+    for name in readers_of(module, home, target.value) if isinstance(target, cst.Name) else ():
+        match module.parent(name):
+            case cst.BinaryOperation(left=left, right=right):
+                other = right if left is name else left
+                value = inferred(module, other)
+                tensor = value.tensor and value.rank != 0 and on_device(module, other) is not True
+                if tensor and not any(e in moved for e in factories_of(module, other)):
+                    return other
+    return None
 
 
 def _message(module: Module, factory: cst.Call, words: dict[str, str]) -> str | None:
@@ -593,7 +628,7 @@ def _effects(module: Module, transfer: Transfer, factory: cst.Call) -> Iterator[
     if transfer.like or transfer.dtype is not None:
         if not exact or _may_be_complex(module, factory):
             yield "cast"
-        if transfer.dtype is not None and (module.name(transfer.dtype) or "") not in _DTYPES:
+        if transfer.dtype is not None and not _is_dtype(module, transfer.dtype, factory):
             yield "dtype"
     elif _casts(module, transfer) and not exact and module.name(factory.func) != "torch.arange":
         yield "cast"
@@ -635,6 +670,35 @@ def _casts(module: Module, transfer: Transfer) -> bool:
         if at.func.attr.value in _CASTS or _casts_to_dtype(module, at):
             return True
         at = at.func.value
+    return False
+
+
+def _is_dtype(module: Module, node: cst.BaseExpression, factory: cst.Call) -> bool:
+    """Say whether an expression is certainly a dtype that the factory can fill: one of torch's, or
+    a tensor's own."""
+    name = module.name(node) or ""
+    if name.startswith("torch."):
+        kinds = _EYE_DTYPES if module.name(factory.func) == "torch.eye" else _FILLED_DTYPES
+        return name.removeprefix("torch.") in kinds
+    match node:
+        case cst.Attribute(value=cst.Name() as tensor, attr=cst.Name(value="dtype")):
+            return certainly_tensor(module, tensor) or _has_sizes(module, tensor)
+        case cst.Attribute(value=cst.Attribute() as tensor, attr=cst.Name(value="dtype")):
+            return inferred(module, tensor).tensor
+    return False
+
+
+def _has_sizes(module: Module, tensor: cst.Name) -> bool:
+    """Say whether the function asks a named object for ``.size(…)``, which of all things with a
+    dtype tensors have."""
+    for read in reads_of(module, module.scope(tensor), tensor.value):
+        above = module.parent(read)
+        if (
+            isinstance(above, cst.Attribute)
+            and above.attr.value == "size"
+            and inferred(module, read).tensor
+        ):
+            return isinstance(module.parent(above), cst.Call)
     return False
 
 

@@ -54,8 +54,23 @@ def counts_up(module: Module, counted: cst.Call) -> bool:
     if any(arg.star or arg.keyword for arg in counted.args) or not 0 < len(bounds) < 3:
         return False
     first, last = bounds[0], bounds[-1]
-    starts = len(bounds) == 1 or (isinstance(first, cst.Integer) and first.value == "0")
-    return starts and never_negative(module, last)
+    if len(bounds) == 1 or (isinstance(first, cst.Integer) and first.value == "0"):
+        return never_negative(module, last)
+    return never_negative(module, first) and _grows_from(module, first, last)
+
+
+def _grows_from(module: Module, first: cst.BaseExpression, last: cst.BaseExpression) -> bool:
+    """Say whether a number is a sum of another one and a size, or a multiple of it."""
+    match last:
+        case cst.BinaryOperation(left=left, operator=operator, right=right):
+            pairs = ((left, right), (right, left))
+        case _:
+            return False
+    others = [other for each, other in pairs if each.deep_equals(first)]
+    if isinstance(operator, cst.Add):
+        return any(never_negative(module, each) for each in others)
+    whole = [each for each in others if isinstance(each, cst.Integer)]
+    return isinstance(operator, cst.Multiply) and any(each.evaluated_value for each in whole)
 
 
 def _called(module: Module, name: str, args: Sequence[cst.Arg]) -> bool:
