@@ -15,11 +15,25 @@ from torchlint.run.worker import analyse_job
 OLD = "def step(x):\n    print x\n"
 MERGED = f"<<<<<<< HEAD\nx = 1\n=======\nx = 2\n{'>' * 7} other\n"
 TUPLE = "def f[T](x: T) -> T:\n    return x\n"
+PACKAGE = {"lib/__init__.py": "", "lib/ops/__init__.py": "", "lib/ops/convs.py": "def conv(): 1"}
+LACKS = (
+    "from lib.nets.base import Base\nfrom lib.norms import norm\nfrom lib.hints import hint_once\n"
+)
+MOVED = "from lib.convs import conv\n"
 OURS = {
     "lib/__init__.py": "", "lib/nets.py": "class Net: 1", "lib/ops/__init__.py": "",
     "lib/ops/convs.py": "def conv(): 1",
     "lib/fit.py": "from lib.nets import Net\nfrom lib.ops.convs import conv",
 }  # fmt: skip
+PLOTS = "from lib.nets import Net\nfrom lib.plots import plot\nNet(), plot()\n"
+NEAR = "from .nets import Net\nfrom .plots import plot\n"
+IN_OPS = {
+    **OURS, "run.py": "from lib.ops import convs\nprint(convs)",
+    "lib/ops/__init__.py": "from .old import f", "lib/ops/norms.py": "from .convs import conv",
+}  # fmt: skip
+BUILT = "from setuptools import Extension\nExtension('lib.plots', ['lib/a.pyx'])\n"
+WRITES = "from pathlib import Path\nPath('lib/plots.py').write_text('')\n"
+SCRIPT = "from nets import Net\nif __name__ == '__main__':\n    Net()\n"
 
 
 def why(root: Path, files: dict[str, str], path: str = "run.py") -> str | None:
@@ -49,13 +63,86 @@ def why(root: Path, files: dict[str, str], path: str = "run.py") -> str | None:
         ({"run.py": "from . import a", "__init__.py": "", "a.py": OLD}, "a.py"),
         ({"run.py": "import nets", "nets.py": MERGED}, None),
         ({"run.py": "import nets", "nets.py": TUPLE}, None),
+        ({"run.py": MOVED, **PACKAGE}, "lib.convs"),
+        ({"run.py": MOVED, **PACKAGE, "old/lib/convs.py": "def conv(): 1"}, None),
+        ({"run.py": MOVED, **PACKAGE, "lib/__init__.py": "__path__.append('x')"}, None),
+        ({"run.py": MOVED, "lib/__init__.py": ""}, None),
+        ({"run.py": "from src.convs import conv", "src/ops/convs.py": ""}, "src.convs"),
+        ({"run.py": "from lib.convs import conv", "lib/ops/convs.py": ""}, None),
+        ({"run.py": "from datasets.a import b", "datasets/__init__.py": "", "x/a.py": ""}, None),
+        ({"run.py": LACKS, "lib/__init__.py": ""}, "lib.nets.base"),
+        ({"lib/run.py": LACKS, "lib/__init__.py": "", "run.py": "import lib.run"}, "lib.nets.base"),
+        ({"run.py": f"import lib\n{LACKS}", **PACKAGE}, "lib.nets.base"),
+        ({"run.py": LACKS, "lib/__init__.py": "", "lib/hints.py": "hint_once = 1"}, None),
+        ({"run.py": LACKS.replace("hints", "hints_pb2"), "lib/__init__.py": ""}, None),
+        ({"run.py": LACKS.replace("lib.hints", "hints"), "lib/__init__.py": ""}, None),
+        ({"run.py": LACKS, "lib/nets.pyx": ""}, None),
+        ({**OURS, "run.py": PLOTS}, "lib.plots"),
+        ({**OURS, "run.py": "import lib.eval", "lib/eval.py": NEAR}, ".plots"),
+        ({**OURS, "run.py": "from lib.ops import a", "lib/ops/a.py": "from .. import nets\n"
+          "from ..convs import conv"}, "..convs"),
+        ({**OURS, "run.py": PLOTS, "lib/plots.py": ""}, "plot"),
+        ({**OURS, "run.py": PLOTS, "lib/plots.py": "plot = 1"}, None),
+        ({**OURS, "run.py": PLOTS, "lib/plots.pyx": ""}, None),
+        ({**OURS, "run.py": PLOTS, "lib/plots.py.example": ""}, None),
+        ({**OURS, "run.py": PLOTS, "lib/plots/notes.txt": ""}, None),
+        ({**OURS, "run.py": PLOTS, ".gitignore": "*.pyc\n/lib/plots.py\n"}, None),
+        ({**OURS, "run.py": PLOTS, ".gitignore": "plots/\n"}, None),
+        ({**OURS, "run.py": PLOTS, ".gitignore": "*.pyc\nlogs/\n"}, "lib.plots"),
+        ({**OURS, "run.py": PLOTS, ".gitmodules": "path = lib/plots"}, None),
+        ({**OURS, "run.py": PLOTS, "README.md": "Write `plots.py` with your plots."}, None),
+        ({**OURS, "run.py": PLOTS, "README.md": "It makes plots."}, "lib.plots"),
+        ({**OURS, "run.py": PLOTS, "setup.py": BUILT}, None),
+        ({**OURS, "run.py": PLOTS, "make.py": WRITES}, None),
+        ({**OURS, "run.py": PLOTS, "lib/__init__.py": "import sys\nsys.modules['lib.plots'] = sys"},
+         None),
         ({**OURS, "run.py": "try:\n    from lib.plots import plot\nexcept ImportError: 1"}, None),
         ({**OURS, "run.py": "import lib\nfrom lib.plots import plot\n"}, None),
+        ({"run.py": PLOTS, "lib/__init__.py": "", "lib/nets.py": "class Net: 1",
+          "x.py": "from lib.a import b\n"}, None),
+        ({"run.py": "import gym\nfrom gym.spaces import Box\n", "gym/__init__.py": "",
+          "gym/x.py": "def x(): 1"}, None),
+        ({"src/__init__.py": "", "src/a.py": "X = 1", "src/b.py": "from src.a import X",
+          "src/gym/__init__.py": "", "run.py": "from src.a import X\nfrom gym.utils import seed\n"},
+         None),
+        ({**OURS, "lib/a/__init__.py": "from .conf import C", "run.py": "import lib.a"}, ".conf"),
+        ({"timm/bert.py": "from .conf import C", "run.py": "import timm.bert"}, None),
+        ({**IN_OPS, "run.py": "from lib.ops.norms import conv"}, ".old"),
+        ({"run.py": SCRIPT, "nets.py": "class Other: 1"}, "Net"),
+        ({"run.py": SCRIPT, "nets.py": "from x import *\nclass Other: 1"}, None),
+        ({"run.py": SCRIPT, "nets.py": "class Other: 1", "old/nets.py": "class Net: 1"}, None),
+        ({**OURS, "run.py": "import lib.a", "lib/a.py": "from .nets import Other"}, "Other"),
+        ({**OURS, "run.py": "import lib.a", "lib/a.py": "from . import _C"}, None),
         ({**OURS, "run.py": "from lib import nets, __file__, __path__"}, None),
+        ({**OURS, "run.py": PLOTS, "lib-1.0.dist-info/METADATA": ""}, None),
+        ({**OURS, "run.py": "from lib.nets import Net\nfrom lib.six.moves import range\n",
+          "lib/six.py": "import sys\nsys.meta_path.append(1)\n"}, None),
+        ({**OURS, "run.py": "from lib.nets import Net\nfrom lib.six.moves import range\n",
+          "lib/six.py": "X = 1\n"}, "lib.six.moves"),
+        ({**OURS, "lib/run.py": PLOTS, "run.py": "from lib.run import plot"}, "lib.plots"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_imported(files: dict[str, str], answer: str | None, tmp_path: Path) -> None:
     assert why(tmp_path, files) == answer
+
+
+@pytest.mark.parametrize(
+    ("files", "cut_off"),
+    [
+        (IN_OPS, True),
+        ({**IN_OPS, "lib/ops/__init__.py": "from .convs import conv"}, False),
+        ({**IN_OPS, "lib/ops/norms.py": "if __name__ == '__main__':\n    print(2)"}, False),
+        ({**IN_OPS, "at.py": "import sys\nsys.path.append('lib/ops')\nimport norms"}, False),
+        ({**IN_OPS, "at.py": "from lib.ops import norms"}, True),
+        ({**IN_OPS, "at.py": "import runpy\nrunpy.run_path('lib/ops/norms.py')"}, False),
+    ],
+)  # fmt: skip
+def test_nothing_imports_what_a_broken_package_holds(
+    files: dict[str, str], cut_off: bool, tmp_path: Path
+) -> None:
+    project = project_of(tmp_path, files)
+    why = project.cut_off(str(tmp_path.resolve() / "lib/ops/norms.py"))
+    assert why == ("`.old` is not in the project" if cut_off else None)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +162,7 @@ def test_what_only_such_files_use_is_not_used(run: str, used: bool, tmp_path: Pa
 @pytest.mark.parametrize(
     ("run", "why"),
     [
-        ("from steps import train, gone\ntrain()\n",
+        ("from steps import train\nfrom steps import gone\ntrain()\n",
          ", as `run.py` fails at import: `steps.py` defines no `gone`"),
         ("from steps import train, Twin\n# train()\n", ""),
     ],
@@ -91,8 +178,8 @@ def test_who_would_use_a_definition_is_named(run: str, why: str, tmp_path: Path)
 @pytest.mark.parametrize(
     ("above", "row"),
     [
-        ("import os\nfrom lib.nets import Net, plot\n", 2),
-        ("import os; from lib.nets import Net, plot\n", 1),
+        ("from lib.nets import Net\nfrom lib.plots import plot\n", 2),
+        ("import os; from lib.nets import Net; from lib.plots import plot\n", 1),
         ("from lib.nets import Net\n", None),
     ],
 )
@@ -103,7 +190,7 @@ def test_a_finding_in_what_cannot_be_imported_says_so(
     project_of(tmp_path, {**OURS, "run.py": text})
     forget()
     found = analyse_job(job(text, name="run.py", root=str(tmp_path))).findings
-    words = "this file fails at import: `lib/nets.py` defines no `plot`"
+    words = "this file fails at import: `lib.plots` is not in the project"
     said = {(each.why_hot[0].text, each.why_hot[0].line) for each in found if each.why_hot}
     assert ((words, row) in said) is (row is not None)
     assert not said or row is None or said == {(words, row)}

@@ -1,5 +1,6 @@
 """Which files of a program cannot be imported: what an import statement at their own level names
-stands nowhere in its module, or is no Python, or what that file imports in its turn."""
+stands nowhere, or is no Python, or what that file imports in its turn; or so does a package around
+them."""
 
 from __future__ import annotations
 
@@ -14,6 +15,8 @@ from torchlint.base.regex import regex
 from torchlint.base.remembered import remembered
 from torchlint.semantic.code.text import spoken
 from torchlint.semantic.project.index import Index
+from torchlint.semantic.project.missing import Missing
+from torchlint.semantic.project.reach import stem_of
 from torchlint.semantic.project.search import LIBRARIES, Search
 
 _GIVES_ANY = regex(
@@ -22,6 +25,11 @@ _GIVES_ANY = regex(
     re.MULTILINE,
 )
 """A module that may give names which its text does not hold."""
+
+_BY_PATH = regex(r"spec_from_file_location|SourceFileLoader|load_source|run_path|\bexec\(")
+"""What runs a file without the packages around it."""
+_SCRIPT = regex(r"^(for |while |with |[\w.]+\()|__name__|sys\.argv|parse_args\(", re.MULTILINE)
+"""What a file says that is run itself."""
 
 
 class Broken:
@@ -33,6 +41,8 @@ class Broken:
         read: gives the text of a file.
         has: says whether a file or folder of the project may have a name; the first argument is the
             file that asks.
+        every: gives all files of the project, None for too many.
+        holding: gives the files of the project whose text holds a word.
     """
 
     def __init__(
@@ -41,11 +51,16 @@ class Broken:
         index: Callable[[str], Index],
         read: Callable[[str], str | None],
         has: Callable[[str, str], bool],
+        every: Callable[[], tuple[str, ...] | None],
+        holding: Callable[[str], frozenset[str]],
     ) -> None:
         self._search = search
         self._index = index
         self._read = read
         self._has = has
+        self._every = every
+        self._holding = holding
+        self._missing = Missing(search, index, read, has, every, holding)
         self._known: dict[str, tuple[str | None, list[str]]] = {}
 
     def why(self, importer: str, dotted: str, names: Sequence[str]) -> str | None:
@@ -56,9 +71,23 @@ class Broken:
 
     @remembered
     def file(self, path: str) -> str | None:
-        """Return what `why` says of the first import statement of a file that fails."""
+        """Return what `why` says of the first import statement that fails, of a file that is Python
+        or of a package without which nothing imports it."""
         lacking, leads = self._file(path) if self._index(path).readable else (None, [])
-        return lacking or self._behind(path, leads)
+        return lacking or self._behind(path, leads) or self.around(path)
+
+    def around(self, path: str) -> str | None:
+        """Return what `file` says of the packages around a file that run whenever it is imported,
+        the nearest first: it is no script, and nothing finds it by its path, or from a folder of
+        these."""
+        folder = os.path.dirname(path)
+        while self._search.is_file(package := os.path.join(folder, "__init__.py")):
+            name = os.path.relpath(path, folder).partition(os.sep)[0].removesuffix(".py")
+            why = self.file(package) if package != path else None
+            if why is not None and not self._is_found_alone(path, name):
+                return why
+            folder = os.path.dirname(folder)
+        return None
 
     def _behind(self, importer: str, leads: Iterable[str]) -> str | None:
         """Return what the first fails for of the files that others lead to, over any number."""
@@ -104,15 +133,18 @@ class Broken:
 
     def _lacking(self, importer: str, dotted: str, names: Sequence[str]) -> str | None:
         """Return the first of some names that stands nowhere in the text of the module of the
-        project from which it is imported, where others stand there; None where there is none.
+        project from which it is imported, or the module where that has moved; None where there is
+        none.
 
         Unknown is a module that Python or a library has as well, one that takes names from
         elsewhere, and what may be a module itself."""
+        first, _, rest = dotted.partition(".")
         home = self._search.module(importer, dotted)
         if home is None:
-            return None
+            missing = rest and self._missing.missing(importer, dotted, names)
+            return f"`{dotted}` is not in the project" if missing else None
         text = self._read(home) if home != importer else None
-        if text is None or dotted.partition(".")[0] in sys.stdlib_module_names:
+        if text is None or first in sys.stdlib_module_names:
             return None
         lacking = [
             each
@@ -123,9 +155,39 @@ class Broken:
         if not lacking or _GIVES_ANY.search(text):
             return None
         absent = [name for name in lacking if not self._has(importer, name)]
-        if absent and len(absent) < len(names):
+        if absent and (len(absent) < len(names) or self._is_ours(importer, dotted, home)):
             return f"`{os.path.relpath(home, self._search.root)}` defines no `{absent[0]}`"
         return None
+
+    def _is_ours(self, importer: str, dotted: str, home: str) -> bool:
+        """Say whether a module is the one in view although it has none of the names that a file
+        takes from it: that is no library's namesake, and nothing is compiled beside it."""
+        first, _, rest = dotted.partition(".")
+        if not home.endswith("__init__.py"):
+            beside = os.path.dirname(importer) == os.path.dirname(home)
+            script = beside and not self._search.in_package(importer) and self._acts(importer)
+            return bool(rest) or not first or (script and self._is_only(home))
+        return bool(first and (self._read(home) or "").strip()) and "." in rest
+
+    def _acts(self, path: str) -> bool:
+        """Say whether a file is there to be run itself."""
+        return not path.endswith(".py") or _SCRIPT.search(self._read(path) or "") is not None
+
+    def _is_only(self, home: str) -> bool:
+        """Say whether no other module of the project has a module's name."""
+        stem = stem_of(home)
+        return not any(each != home and stem_of(each) == stem for each in self._every() or ())
+
+    def _is_found_alone(self, path: str, name: str) -> bool:
+        """Say whether something may run a file without the package that has it, or has a folder
+        around it, under a name."""
+        imports = re.compile(rf"^[ \t]*(?:from|import)[ \t]+{re.escape(name)}\b", re.MULTILINE)
+        texts = [self._read(each) or "" for each in self._holding(stem_of(path))]
+        return (
+            self._every() is None
+            or self._acts(path)
+            or any(imports.search(text) or _BY_PATH.search(text) for text in texts)
+        )
 
 
 def _is_no_python(text: str) -> bool:

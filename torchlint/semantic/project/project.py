@@ -448,6 +448,16 @@ class Project:
         fails = self._imports_that_fail()
         return fails.why(importer, dotted, names) if not self.search.installed() else None
 
+    def cut_off(self, path: str) -> str | None:
+        """Return what shows that a package around a file cannot be imported, and with it the file;
+        None where nothing does."""
+        found: str | None = self.ask(("cut off", path))
+        return found
+
+    def _why_cut_off(self, path: str) -> str | None:
+        fails = self._imports_that_fail()
+        return fails.around(path) if not self.search.installed() else None
+
     def failing_user(self, path: str, name: str) -> str | None:
         """Return which file speaks of a definition of another one and cannot be imported, and why,
         or how one calls a function that does not take the arguments; None where there is none."""
@@ -466,7 +476,7 @@ class Project:
     def _imports_that_fail(self) -> Broken:
         if not self._broken:
             known = (self.search, self.index, self.text, self._has_module)
-            self._broken.append(Broken(*known))
+            self._broken.append(Broken(*known, self._every, self._holding))
         return self._broken[0]
 
     def _has_module(self, _: str, name: str) -> bool:
@@ -1277,6 +1287,7 @@ _QUESTIONS: Mapping[str, Callable[..., Any]] = {
     "alone": Project._is_alone,
     "broken": Project._why_broken,
     "callers": Project._found_callers,
+    "cut off": Project._why_cut_off,
     "failing user": Project._failing_user,
     "flag": Project._files_with_flag,
     "graphless": Project._may_be_graphless,
