@@ -577,7 +577,6 @@ NAMESAKES = {
             "_SHAPED",
             "_ELEMENTWISE",
             "_METHODS",
-            "_FRESH",
         ),
     },
 }

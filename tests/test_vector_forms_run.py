@@ -115,26 +115,6 @@ NEW = {
         ),
         "rows = pred.pow(2).",
     ),
-    "the hardest of each row": (
-        program(
-            "n = pred.size(0)\ndist = torch.pow(pred, 2).sum(dim=1, keepdim=True).expand(n, n)\n"
-            "dist = dist + dist.t()\ndist = dist.clamp(min=1e-12).sqrt()\n"
-            "mask = target.expand(n, n).eq(target.expand(n, n).t())\n"
-            "far, near = [], []\nfor i in range(n):\n"
-            "    far.append(dist[i][mask[i]].max().unsqueeze(0))\n"
-            "    near.append(dist[i][mask[i] == 0].sum().unsqueeze(0))\n"
-            "far = torch.cat(far)\nnear = torch.cat(near)\nreturn far - near"
-        ).replace("(pred, target)\n    opt", "(pred.flatten(1), target.flatten(1)[:, 0])\n    opt"),
-        'far = dist.masked_fill(~mask, float("-inf")).amax(dim=1)',
-    ),
-    "a sum of a generator": (
-        program("return sum((pred[:, i] * target[:, i]).mean() for i in range(pred.size(1)))"),
-        "return (pred * target).",
-    ),
-    "a stack of a list": (
-        program("return torch.stack([pred[i].max() for i in range(pred.size(0))]).sum()"),
-        ".amax(",
-    ),
     "rows by name": (
         turns("total += row.abs().sum() * 2", "scores = torch.relu(pred)\ntotal = 0.0").replace(
             "for i in range(pred.size(1))", "for row in scores"

@@ -60,7 +60,8 @@ with torch.autograd.detect_anomaly():
 ```
 
 ## Fix safety
-Unsafe: what is computed stays the same, but a NaN in a gradient no longer raises a RuntimeError.
+Unsafe: what is computed stays the same, but a NaN in a gradient no longer raises a RuntimeError. A
+context around the training is left to people.
 
 ## Measure
 Timed is one call of `train()` over ten batches. A gain is expected on a CPU, where stack traces and
@@ -80,7 +81,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Fix, Hit, Module, Remove, Replace, Rule, Safety
+from torchlint.rule import Fix, Hit, Module, Remove, Rule, Safety
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.text import in_main_guard
 from torchlint.semantic.question import question
@@ -169,7 +170,7 @@ def _held(
     trains = runs_training(module, around.body)
     if trains and not on_demand(module, node):
         if marker is None:
-            yield Hit(node, fix=_unwrapped(module, around))
+            yield Hit(node)
         else:
             yield Hit(node, {"name": marker.rpartition(".")[2]}, message=_MARKED)
 
@@ -210,13 +211,3 @@ def _removal(module: Module, node: cst.Call) -> Fix | None:
     if not isinstance(statement, cst.Expr) or statement.value is not node:
         return None
     return Fix((Remove(statement),), Safety.UNSAFE, "Delete the call", _NOTE)
-
-
-def _unwrapped(module: Module, around: cst.With) -> Fix | None:
-    """Return the fix that puts the one statement inside of the ``with`` in its place."""
-    body = around.body.body
-    inner = body[0] if len(body) == 1 else None
-    if len(around.items) != 1 or not isinstance(inner, cst.BaseStatement):
-        return None
-    edit = Replace(around, inner.with_changes(leading_lines=around.leading_lines))
-    return Fix((edit,), Safety.UNSAFE, "Take the training out of the context", _NOTE)

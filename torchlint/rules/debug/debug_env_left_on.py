@@ -12,8 +12,8 @@ and `TORCH_COMPILE_DISABLE=1` turn `torch.compile` off, `PYTORCH_JIT=0` turns To
 `NCCL_BLOCKING_WAIT=1` makes the host wait for every collective. Set in the code, they hold for
 everybody who runs it.
 
-Flagged: one of these variables set to a literal that switches it on, unconditionally. A comment
-beside it explains why it is there: then it is only an info.
+Flagged: one of these variables of `os.environ` set to a literal that switches it on,
+unconditionally. A comment beside it explains why it is there: then it is only an info.
 
 ## Setup
 ```python
@@ -130,27 +130,6 @@ def check_assignment(node: cst.Assign, module: Module) -> Iterator[Hit]:
                 yield from _switched(
                     module, place, index.value, node.value, node if alone else None
                 )
-
-
-@rule.call("os.environ.setdefault", "os.putenv")
-def check_call(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if len(node.args) == 2:
-        home = module.small_statement(node)
-        alone = isinstance(home, cst.Expr) and home.value is node
-        yield from _switched(
-            module, node, node.args[0].value, node.args[1].value, home if alone else None
-        )
-
-
-@rule.call("os.environ.update")
-def check_update(node: cst.Call, module: Module) -> Iterator[Hit]:
-    for arg in node.args:
-        if arg.keyword is not None:
-            yield from _switched(module, arg, cst.SimpleString(f'"{arg.keyword.value}"'), arg.value)
-        elif isinstance(arg.value, cst.Dict):
-            for pair in arg.value.elements:
-                if isinstance(pair, cst.DictElement):
-                    yield from _switched(module, pair.key, pair.key, pair.value)
 
 
 def _switched(

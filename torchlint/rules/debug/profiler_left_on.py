@@ -8,7 +8,7 @@ events of a run without an end fill the memory. `schedule(wait=..., warmup=..., 
 
 Flagged: a profiler without a schedule (also `cProfile`, `tracemalloc` and the decorators of
 `memory_profiler` and `line_profiler`) around a training loop that nothing ends after a few steps,
-unconditionally; a schedule without any `step()`; arguments of `torch.profiler.profile` given to
+unconditionally; arguments of `torch.profiler.profile` given to
 `torch.autograd.profiler.profile`, which raises a TypeError; and `use_cuda=True`, which is
 deprecated. `record_function` is left alone: it costs little, but it is not free either when no
 profiler runs, so keep it out of loops over elements.
@@ -118,10 +118,6 @@ _EXTRAS = {
 }
 _FOREIGN = ("activities", "on_trace_ready", "schedule")
 _OTHER = "{name} watches the whole training run; switch it on by a flag, for a few steps."
-_NEVER = (
-    "the profiler has a schedule, but step() is never called: it records nothing of what "
-    "was planned."
-)
 _ERROR = (
     "torch.autograd.profiler.profile takes no {name}=, which raises a TypeError; use "
     "torch.profiler.profile."
@@ -200,12 +196,9 @@ def _torch(module: Module, node: cst.Call) -> Iterator[Hit]:
     if args.open or not (enabled is None or is_name(enabled, "True")) or on_demand(module, node):
         return
     schedule = args.value("schedule")
-    if schedule is None or is_name(schedule, "None"):
-        if _watched(module, node):
-            words = [word for key, word in _EXTRAS.items() if is_name(args.value(key), "True")]
-            yield Hit(node, {"extras": f", with {', '.join(words)}" if words else ""})
-    elif _never_steps(module, node):
-        yield Hit(node, message=_NEVER)
+    if (schedule is None or is_name(schedule, "None")) and _watched(module, node):
+        words = [word for key, word in _EXTRAS.items() if is_name(args.value(key), "True")]
+        yield Hit(node, {"extras": f", with {', '.join(words)}" if words else ""})
 
 
 def _watched(module: Module, node: cst.Call) -> bool:
@@ -257,18 +250,3 @@ def _behind(module: Module, node: cst.CSTNode, name: str) -> Iterator[cst.CSTNod
         if any(is_name(f.value, name or "tracemalloc") for f in ends):
             return
         yield part
-
-
-def _never_steps(module: Module, node: cst.Call) -> bool:
-    """Say whether a profiler is the context of a ``with`` that nothing else sees, and in which no
-    ``step()`` stands."""
-    item = module.parent(node)
-    match item, module.parent(item):
-        case cst.WithItem(asname=None), _:
-            return True
-        case cst.WithItem(asname=cst.AsName(name=cst.Name(value=name))), cst.With() as around:
-            users = [module.parent(read) for read in reads_of(module, around, name)]
-            return all(
-                isinstance(user, cst.Attribute) and user.attr.value != "step" for user in users
-            )
-    return False

@@ -100,15 +100,9 @@ from torchlint.semantic.code.scopes import local_class, method_of
 from torchlint.semantic.code.text import mentions
 from torchlint.semantic.code.tree import Function, attr_of, is_name
 from torchlint.semantic.data.replicas import replica_wraps
-from torchlint.semantic.values.accelerator import TRAINERS, makes_lightning_trainer
 from torchlint.semantic.values.inferred import inferred
 
 _DDP = "torch.nn.parallel.DistributedDataParallel"
-_STRATEGY = "ddp_find_unused_parameters_true"
-_STRATEGIES = (
-    "lightning.pytorch.strategies.DDPStrategy",
-    "lightning.pytorch.strategies.ddp.DDPStrategy",
-)
 _BRANCHES = (cst.If, cst.IfExp, cst.Match, cst.Try, cst.While, cst.Break, cst.Continue)
 _PARTIAL = regex(r"requires_grad|freez|frozen|\blora|peft|adapter", re.IGNORECASE)
 
@@ -126,18 +120,6 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call, about=makes_lightning_trainer, calls=TRAINERS)
-def check_strategy(node: cst.Call, module: Module) -> Iterator[Hit]:
-    strategy = keyword_argument(module, node, "strategy")
-    if (
-        isinstance(strategy, cst.SimpleString)
-        and strategy.raw_value == _STRATEGY
-        and _trained(module)
-    ):
-        edit = Replace(strategy, cst.SimpleString('"ddp"'))
-        yield Hit(strategy, fix=Fix((edit,), Safety.SUGGESTION, "Use the plain ddp strategy"))
-
-
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     search, static = (
@@ -146,7 +128,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     )
     if not is_name(search, "True") or is_name(static, "True"):
         return
-    if (module.name(node.func) in _STRATEGIES and _trained(module)) or _wraps(module, node):
+    if _wraps(module, node):
         kept = [arg for arg in node.args if arg.value is not search]
         args = [
             *kept[:-1],
@@ -163,14 +145,6 @@ def _wraps(module: Module, node: cst.Call) -> bool:
     )
     cls = inferred(module, model).node if model is not None else None
     return isinstance(cls, cst.ClassDef) and _uses_all(module, cls, ()) and not _partial(module)
-
-
-def _trained(module: Module) -> bool:
-    """Say whether what a trainer can train here, the Lightning modules of the file, uses all
-    parameters."""
-    classes = module.nodes(cst.ClassDef)
-    found = [c for c in classes if method_of(module, c, "training_step") is not None]
-    return bool(found) and all(_uses_all(module, cls, ()) for cls in found) and not _partial(module)
 
 
 def _partial(module: Module) -> bool:

@@ -88,7 +88,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Fix, Hit, Module, Remove, Replace, Rule, Safety, Transfer, with_keyword
+from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Transfer, with_keyword
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.device.factories import factories_of, takes_device
 from torchlint.semantic.device.transfers import transfer_of
@@ -138,7 +138,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if transfer.target is not None and not _literal(module, transfer.target):
         return
     if value.origin in ("batch", "forward") and value.device is not None:
-        yield Hit(node, words, _unmoved(module, transfer), message=_MOVED)
+        yield Hit(node, words, message=_MOVED)
     elif value.tensor:
         yield Hit(node, words, _fix(node, _on_own_device(module, transfer)))
 
@@ -177,15 +177,3 @@ def _on_own_device(module: Module, transfer: Transfer) -> cst.BaseExpression:
         return with_keyword(made[0], "device", _own_device())
     kept = [a for a in transfer.call.args if a.value is not transfer.target]
     return cst.Call(cst.Attribute(transfer.source, cst.Name("to")), [cst.Arg(_own_device()), *kept])
-
-
-def _unmoved(module: Module, transfer: Transfer) -> Fix | None:
-    """Take the move of a batch away: the whole statement where it only binds the name anew."""
-    if transfer.given - {"device", "non_blocking"}:
-        return None
-    title, edit = "Delete the move", Replace(transfer.call, transfer.source)
-    match module.small_statement(transfer.call):
-        case cst.Assign(targets=[target], value=value) as bound if value is transfer.call:
-            if target.target.deep_equals(transfer.source):
-                return Fix((Remove(bound),), Safety.UNSAFE, title, _NOTE)
-    return Fix((edit,), Safety.UNSAFE, title, _NOTE)

@@ -86,8 +86,8 @@ Unsafe as the argument of `self.log` or in the dict of `self.log_dict`. For a fl
 element the same number is logged, on each step and for the epoch, and so it is in half precision (a
 half is made a float before it is summed). But a double, as `precision="64-true"` gives, is logged
 as a double where the number became a float, an integer is converted with a warning, and a `log` of
-the class's own, in whatever file, is handed a tensor instead of a number. Elsewhere, `.detach()` is
-a suggestion: what reads the value later then finds a tensor.
+the class's own, in whatever file, is handed a tensor instead of a number. What is put
+away elsewhere gets no fix: what reads it later would find a tensor.
 
 ## Measure
 Not timed: the example needs Lightning and a Trainer that runs it. A gain is expected only on a GPU:
@@ -146,7 +146,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     fix = (
         Fix((Replace(node, tensor),), Safety.UNSAFE, "Log the tensor", _NOTE)
         if log is not None
-        else _kept(module, node, tensor)
+        else None
     )
     words = {"expr": module.shown(node), "step": step}
     yield Hit(node, words, fix, message=_LOGGED if log is not None else None)
@@ -166,27 +166,6 @@ def _tensor(module: Module, node: cst.Call) -> cst.BaseExpression | None:
     if isinstance(taker, cst.Call) and module.called(taker).endswith("pack_padded_sequence"):
         return None
     return copy.tensor
-
-
-def _kept(module: Module, node: cst.Call, tensor: cst.BaseExpression) -> Fix | None:
-    """Suggest the detached tensor where the number is only put away."""
-    above = module.parent(node)
-    call = module.parent(above) if isinstance(above, cst.Arg) else None
-    match call:
-        case cst.Call(func=cst.Attribute(attr=cst.Name("append"))):
-            pass
-        case _ if not isinstance(above, (cst.DictElement, cst.AugAssign)):
-            return None
-    match tensor:
-        case cst.Call(func=cst.Attribute(attr=cst.Name("detach"))):
-            new: cst.BaseExpression = tensor
-        case cst.Name() | cst.Attribute() | cst.Call() | cst.Subscript():
-            new = cst.Call(cst.Attribute(tensor, cst.Name("detach")))
-        case _:
-            return None
-    return Fix(
-        (Replace(node, new),), Safety.SUGGESTION, "Keep the detached tensor, read it once per epoch"
-    )
 
 
 @question(yes="`{answer}` logs the value", no="self.log is not handed the value")

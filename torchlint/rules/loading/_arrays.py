@@ -56,7 +56,6 @@ _READERS = frozenset(
 _METHODS = frozenset(
     "astype copy reshape transpose flatten ravel repeat clip swapaxes to_numpy".split()
 )
-_FRESH = frozenset("stack vstack hstack dstack column_stack concatenate".split())
 
 
 @question(yes="`{0}` is an array", no="`{0}` is not known to be an array")
@@ -297,11 +296,3 @@ def _filled(module: Module, name: cst.Name) -> list[cst.BaseExpression] | None:
             elif above.attr.value in ("extend", "insert"):
                 return []
     return out or None
-
-
-@question(yes="the array was just joined from others", no="something else may hold the array")
-def joined_afresh(module: Module, node: cst.BaseExpression) -> bool:
-    """Say whether an expression is an array just joined from others, which nothing else holds."""
-    name = module.called(node)
-    known = name.startswith("numpy.") and name[len("numpy.") :] in _FRESH
-    return known and isinstance(node, cst.Call) and keyword_argument(module, node, "out") is None

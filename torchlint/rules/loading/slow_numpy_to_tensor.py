@@ -6,10 +6,9 @@ From a list, `torch.tensor` walks over Python objects and converts every single 
 numpy.ndarrays is extremely slow". One array is copied as a block of memory.
 
 Flagged: `torch.tensor`, `torch.as_tensor` and the old constructors (`torch.FloatTensor`, …) over a
-list, tuple or comprehension of arrays, or a list that was filled with arrays; over `array.tolist()`
-and `list(array)`; and, as a hint in code that runs for every step or sample, `torch.tensor` over an
-array that was joined for it alone, which `torch.from_numpy` could take without a copy. All only
-where the array is known to have a dimension.
+list, tuple or comprehension of arrays, or a list that was filled with arrays; and over
+`array.tolist()` and `list(array)`, where the array itself can be given. All only where the array is
+known to have a dimension.
 
 ## Setup
 ```python
@@ -37,24 +36,17 @@ weights = torch.tensor([0.1, 0.2, 0.7])
 means = torch.tensor([np.mean(x) for x in xs])
 ```
 
-One array is copied as a block; whoever changes it later needs that copy.
+One array is copied as a block.
 ```python
-counts = np.zeros(4)
-before = torch.tensor(counts)
-counts[0] = 1
-```
-
-A joined array that becomes a tensor only once.
-```python
+before = torch.tensor(np.zeros(4))
 table = torch.tensor(np.concatenate([np.zeros((2, 4)), np.ones((2, 4))]))
 ```
 
 ## Fix safety
 Unsafe: `np.stack` raises where the list is empty, the shapes differ or have no dimension, and gives
 arrays of different dtypes their common one; with a `dtype`, or in the place of an old constructor,
-the conversion is NumPy's, where what raised is cut off. The tensor of `as_tensor` could be resized,
-and that of `from_numpy` shares the array's memory. `.tolist()` without a `dtype` gets a suggestion
-only, because a list of Python floats becomes float32 while an array of float64 stays float64.
+the conversion is NumPy's, where what raised is cut off. The tensor of `as_tensor` could be resized.
+`.tolist()` gets no fix: a list of Python floats becomes float32, an array of float64 stays float64.
 
 ## Measure
 One tensor of two images. A gain can be expected on a CPU, too.
@@ -77,11 +69,10 @@ from torchlint.rule import (
     Replace,
     Rule,
     Safety,
-    Severity,
     one_sentence,
     with_keyword,
 )
-from torchlint.rules.loading._arrays import arrays_in, is_array, joined_afresh
+from torchlint.rules.loading._arrays import arrays_in, is_array
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.torch import dtypes
@@ -94,11 +85,6 @@ _MIXED = (
 )
 _CAST = "NumPy's own conversion to the dtype takes the place of Python's, which raises on overflow."
 _RESIZED = "The tensor takes over the memory of the joined array, which torch cannot resize."
-_KINDS = (
-    "A list of Python floats becomes float32, an array of float64 stays float64: give the dtype."
-)
-_SHARED = "The tensor shares the array's memory, so a later change of one shows in the other."
-_MESSAGE = "torch.tensor copies the joined array once more; torch.from_numpy takes it as it is."
 
 rule = Rule(
     __name__,
@@ -123,22 +109,10 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     listed = _listed(module, first.value)
     if listed is not None:
         words |= {"what": "a list made from an array", "remedy": "the array itself"}
-        yield Hit(node, words, _fix_listed(module, node, listed, legacy))
+        yield Hit(node, words)
     elif arrays_in(module, first.value):
         words |= {"what": "a list of arrays", "remedy": "np.stack first"}
         yield Hit(node, words, _fix_stack(module, node, legacy))
-
-
-@rule.call("torch.tensor", runs="sample")
-def check_joined(node: cst.Call, module: Module) -> Iterator[Hit]:
-    """Find arrays that were just joined, which a tensor may take as they are."""
-    match node:
-        case cst.Call(func=cst.Attribute(), args=[cst.Arg(star="", value=data)]) if joined_afresh(
-            module, data
-        ):
-            new = node.with_changes(func=cst.Attribute(_torch(node), cst.Name("from_numpy")))
-            fix = Fix((Replace(node, new),), Safety.UNSAFE, "Share the array's memory", _SHARED)
-            yield Hit(node, fix=fix, severity=Severity.INFO, message=_MESSAGE)
 
 
 def _listed(module: Module, data: cst.BaseExpression) -> cst.BaseExpression | None:
@@ -169,16 +143,6 @@ def _tensor(node: cst.Call, data: cst.BaseExpression, legacy: str | None) -> cst
     return with_keyword(
         new.with_changes(func=cst.Attribute(_torch(node), cst.Name("tensor"))), "dtype", dtype
     )
-
-
-def _fix_listed(
-    module: Module, node: cst.Call, array: cst.BaseExpression, legacy: str | None
-) -> Fix:
-    new = _tensor(node, array, legacy)
-    title = "Pass the array"
-    if legacy is not None or keyword_argument(module, node, "dtype") is not None:
-        return Fix((Replace(node, new),), Safety.UNSAFE, title, _CAST)
-    return Fix((Replace(node, new),), Safety.SUGGESTION, title, _KINDS)
 
 
 def _fix_stack(module: Module, node: cst.Call, legacy: str | None) -> Fix:

@@ -413,10 +413,6 @@ def _sum(
         if product is not None:
             value, alpha = product
             plan.rounds = True
-            weight = _way(module, loop, target, name, value)
-            if weight is not None:
-                plan.steps.append(_Step("lerp_", target, _put(module, plan, weight), _text(alpha)))
-                return True
     if alpha is not None and not _factor(module, loop, alpha):
         return False
     if not _tensor(module, loop, value):
@@ -424,18 +420,6 @@ def _sum(
     other = _put(module, plan, value)
     plan.steps.append(_Step(name, target, other, f"alpha={_text(alpha)}" if alpha else ""))
     return True
-
-
-def _way(
-    module: Module, loop: _Loop, target: str, name: str, value: cst.BaseExpression
-) -> cst.BaseExpression | None:
-    """Return the tensor to which ``t += w * (q - t)`` and ``t -= w * (t - q)`` go."""
-    match value:
-        case cst.BinaryOperation(left=left, operator=cst.Subtract(), right=right):
-            near, far = (right, left) if name == "add_" else (left, right)
-            same = _bare(module, near) == _bare_text(target)
-            return far if same and _tensor(module, loop, far) else None
-    return None
 
 
 def _lerp(

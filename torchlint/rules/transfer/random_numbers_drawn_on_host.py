@@ -112,7 +112,6 @@ from torchlint.rule import (
     Replace,
     Rule,
     Safety,
-    Severity,
     with_keyword,
 )
 from torchlint.semantic.code.imports import name_for_module
@@ -121,7 +120,6 @@ from torchlint.semantic.code.text import explained
 from torchlint.semantic.code.tree import attr_of, has_star, method_called
 from torchlint.semantic.device.transfers import Transfer, is_cached, transfer_of
 from torchlint.semantic.device.uploads import Upload, host_data, upload_of
-from torchlint.semantic.time.step_overhead import anomalies_sought
 from torchlint.semantic.torch import dtypes, ops
 from torchlint.semantic.values.inferred import inferred
 
@@ -160,8 +158,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     fix = _fix(module, upload) or _floored(module, upload)
     if fix is not None and any(_explained(module, at) for at in (upload.data, upload.node)):
         fix = Fix(fix.edits, Safety.SUGGESTION, fix.title, _REASON)
-    severity = Severity.INFO if anomalies_sought(module, node) is not None else None
-    yield Hit(upload.node, {"data": module.shown(upload.data)}, fix, severity)
+    yield Hit(upload.node, {"data": module.shown(upload.data)}, fix)
 
 
 def _explained(module: Module, node: cst.CSTNode) -> bool:

@@ -99,13 +99,11 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.base.regex import regex
 from torchlint.rule import Fix, Grade, Hit, Module, Rule, Severity, brought_to_host
 from torchlint.rules.transfer._folded_masks import folded_into
 from torchlint.rules.transfer._masked_fixes import masked_fix
 from torchlint.semantic.code.destinations import destinations
 from torchlint.semantic.code.flow import reads_of, writes_of
-from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.code.tree import last_name, method_called
 from torchlint.semantic.data.samples import is_fixed
@@ -154,15 +152,11 @@ _ONCE = (
     "the mask is the same in each turn of the loop: take its positions once, before the loop "
     "(mask.nonzero())"
 )
-_SPLIT = "split all at once before the loop, by sizes that the host knows"
 _ROWS = (
     "`{gather}` waits for the device to learn how many elements it gives, once per turn of the"
     " loop; choose for all turns at once before the loop, and split that by the counts: one wait."
 )
-_MASKED = "keep all positions with the mask beside them, and let what follows leave out the others"
-_ORDERS = (cst.LessThan, cst.LessThanEqual, cst.GreaterThan, cst.GreaterThanEqual)
 _JOINS = ops.dotted("join")
-_POSITIONS = regex(r"(^|_)(index|indices|idxs?|ids|edges|faces|pairs)$")
 
 rule = Rule(
     __name__,
@@ -308,20 +302,6 @@ def _of_row(module: Module, node: cst.BaseExpression) -> bool:
     )
 
 
-def _positions(module: Module, node: cst.CSTNode) -> bool:
-    """Say whether a mask chooses among positions, as of the edges of a graph, or the same mask does
-    so beside it: a product would leave wrong ones."""
-    if not isinstance(node, cst.Subscript):
-        return False
-    home = module.parent(module.statement(node))
-    mask = node.slice[-1]
-    return any(
-        each.slice[-1].deep_equals(mask)
-        and _POSITIONS.search((dotted_text(each.value) or "").rpartition(".")[2])
-        for each in (module.within(home, cst.Subscript) if home is not None else ())
-    )
-
-
 def _back_by_position(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether one number is written to the positions that a mask chooses: ``removed[i, order[i,
     mask[i]]] = True``, also under a name."""
@@ -347,41 +327,6 @@ def _writes_there(module: Module, index: cst.CSTNode) -> bool:
     return False
 
 
-def _by_order(module: Module, node: cst.CSTNode) -> bool:
-    """Say whether a mask says what is larger than something: how many there are nobody but the
-    device knows."""
-    return any(
-        isinstance(each, cst.Comparison) and isinstance(each.comparisons[0].operator, _ORDERS)
-        for each in _masks(module, node)
-    )
-
-
-def _changes_with_the_loop(module: Module, node: cst.CSTNode) -> bool:
-    """Say whether a mask is worked out in the loop of what the loop binds itself, but for what it
-    goes over: nothing can be split before it."""
-    loop = module.loop(node)
-    if loop is None:
-        return False
-    return any(
-        True
-        for each in _masks(module, node)
-        if module.is_within(each, loop.body)
-        for name in module.names_in(each)
-        if any(True for _ in writes_of(module, loop.body, name))
-    )
-
-
-def _masks(module: Module, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
-    """Yield what the mask that a subscript chooses by is bound to."""
-    part = node.slice[-1].slice if isinstance(node, cst.Subscript) else None
-    mask = part.value if isinstance(part, cst.Index) else None
-    while isinstance(mask, cst.Subscript):
-        mask = mask.value
-    for each in definitions_of(module, mask) if isinstance(mask, cst.Name) else ():
-        if isinstance(each, cst.Assign):
-            yield each.value
-
-
 def _read_at_once(module: Module, node: cst.CSTNode) -> bool:
     """Say whether the result is copied to the host where it is made: ``x[mask].tolist()``."""
     while isinstance(above := module.parent(node), (cst.Attribute, cst.Call)):
@@ -397,9 +342,6 @@ def _instead(module: Module, node: cst.Subscript | cst.Call) -> str:
         return "only their number is used: sum the mask"
     if _back_by_position(module, node):
         return "scatter_ writes to the positions of all rows at once, with the mask as the values"
-    if _positions(module, node):
-        late = _by_order(module, node) or _changes_with_the_loop(module, node)
-        return _MASKED if late else _SPLIT
     if _read_at_once(module, node):
         return _COPY_FIRST
     if isinstance(node, cst.Subscript):

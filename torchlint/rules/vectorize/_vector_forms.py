@@ -44,9 +44,7 @@ _REDUCTIONS |= {name: name for name in ("amax", "amin", "prod", "all", "any", "s
 _WITHOUT_DIMENSION = ("max", "min")
 """Along a dimension these give two tensors, in one number else."""
 _ALONG = ops.having("along") - ops.having("several") - ops.having("gives-int")
-_FILLED = {"max": 'float("-inf")', "min": 'float("inf")', "sum": "0"}
 _HOPS = 4
-_JOINS = ("torch.stack", "torch.cat")
 _KEEPS_FLOATS = ops.having("keeps-whole") | ops.having("pointwise")
 """Of floating numbers these give floating numbers."""
 _ROW = 50
@@ -57,7 +55,6 @@ _SHAPES = (
     "What all turns compute is in memory at once; tensors of different numbers of dimensions, or "
     "of other sizes than the loop counts, raise or are paired otherwise."
 )
-_EMPTY_ROW = "A row of which the mask selects nothing gives infinity instead of an error."
 _BOTH = "Both sides are computed; a NaN or infinity in the side not taken can reach the gradients."
 
 
@@ -74,21 +71,19 @@ class _Part:
         at: the dimension at which the parts lie, -1 for the last one; None for a number that all
             parts share.
         rank: how many dimensions one part has; None for unknown.
-        masked: the condition by which elements of each part are selected, where they are.
     """
 
     node: cst.BaseExpression
     at: int | None
     rank: int | None
-    masked: cst.BaseExpression | None = None
 
 
-def vector_form(module: Module, loop: cst.For | cst.CompFor, sized: bool) -> Fix | None:
+def vector_form(module: Module, loop: cst.For, sized: bool) -> Fix | None:
     """Return the fix that does for all parts at once what a loop does one by one; `sized` says
     that the loop counts up to the size of a tensor."""
     try:
         form = _Form(module, loop, sized)
-        edits = form.of_loop(loop) if isinstance(loop, cst.For) else form.of_comprehension(loop)
+        edits = form.of_loop(loop)
     except _UnknownError:
         return None
     notes = (_ORDER, _SHAPES, *form.notes)
@@ -98,7 +93,7 @@ def vector_form(module: Module, loop: cst.For | cst.CompFor, sized: bool) -> Fix
 class _Form:
     """The way from the body of one loop to its vector form."""
 
-    def __init__(self, module: Module, loop: cst.For | cst.CompFor, sized: bool) -> None:
+    def __init__(self, module: Module, loop: cst.For, sized: bool) -> None:
         self.module = module
         self.sized = sized
         self.loop = loop
@@ -111,7 +106,7 @@ class _Form:
 
     # -- what the loop goes over -------------------------------------------------------------------
 
-    def _over(self, loop: cst.For | cst.CompFor) -> None:
+    def _over(self, loop: cst.For) -> None:
         """Take in the loop's index, and the tensors whose rows it binds to names."""
         bound = {name.value for name in self.module.within(loop.target, cst.Name)}
         match loop.iter:
@@ -272,7 +267,7 @@ class _Form:
         if other is None or (adds and name in self.parts):
             raise _UnknownError
         sides = [self._of(value), other]
-        if any(each.rank != 0 or each.masked is not None for each in sides):
+        if any(each.rank != 0 for each in sides):
             raise _UnknownError
         torch = name_for_module(self.module, "torch", "torch")
         codes = [cst.Module([]).code_for_node(each.node) for each in (test, *sides)]
@@ -323,16 +318,9 @@ class _Form:
         """Return the tensor for a list that is joined behind the loop and used for nothing else."""
         start = self._bound_before(name)
         join = self._joined(name)
-        match value:
-            case cst.Call(
-                func=cst.Attribute(value=inner, attr=cst.Name("unsqueeze")),
-                args=[cst.Arg(value=cst.Integer("0"))],
-            ) if self.module.name(join.func) == "torch.cat":
-                value = inner
-            case _ if self.module.name(join.func) != "torch.stack":
-                raise _UnknownError
         part = self._mapped(value)
-        if part.at != 0 or start is None or not _empty_lists(start):
+        empty = start is not None and isinstance(start.value, cst.List) and not start.value.elements
+        if part.at != 0 or start is None or not empty:
             raise _UnknownError
         made = cst.Assign([cst.AssignTarget(cst.Name(name))], part.node)
         edits: list[NodeEdit] = []
@@ -365,7 +353,7 @@ class _Form:
                 call = self.module.parent(arg)
             case _:
                 raise _UnknownError
-        if not isinstance(call, cst.Call) or self.module.name(call.func) not in _JOINS:
+        if not isinstance(call, cst.Call) or self.module.name(call.func) != "torch.stack":
             raise _UnknownError
         plain = [self.module.source_of(each.value) for each in call.args[1:]]
         if call.args[0] is not arg or plain not in ([], ["0"]):
@@ -374,38 +362,12 @@ class _Form:
             raise _UnknownError
         return call
 
-    # -- comprehensions ----------------------------------------------------------------------------
-
-    def of_comprehension(self, loop: cst.CompFor) -> list[NodeEdit]:
-        """Return the edit for ``sum(… for …)`` and ``torch.stack([… for …])``.
-
-        Raises:
-            _UnknownError: it is no sum and no stack, or its element has no vector form.
-        """
-        holder = self.module.parent(loop)
-        if not isinstance(holder, (cst.ListComp, cst.GeneratorExp)) or loop.ifs:
-            raise _UnknownError
-        if loop.inner_for_in is not None or loop.asynchronous is not None:
-            raise _UnknownError
-        arg = self.module.parent(holder)
-        call = self.module.parent(arg) if isinstance(arg, cst.Arg) else None
-        if not isinstance(call, cst.Call) or call.args[0] is not arg:
-            raise _UnknownError
-        name = self.module.name(call.func)
-        rest = [self.module.source_of(each.value) for each in call.args[1:]]
-        part = self._mapped(holder.elt)
-        if name == "builtins.sum" and not rest:
-            return [Replace(call, self._call(part.node, "sum", f"dim={part.at}"))]
-        if name == "torch.stack" and part.at == 0 and rest in ([], ["0"]):
-            return [Replace(call, part.node)]
-        raise _UnknownError
-
     # -- expressions -------------------------------------------------------------------------------
 
     def _mapped(self, node: cst.BaseExpression) -> _Part:
         """Return the vector form of an expression that is another one for each part."""
         found = self._of(node)
-        if found.at is None or found.masked is not None:
+        if found.at is None:
             raise _UnknownError
         return found
 
@@ -452,7 +414,7 @@ class _Form:
     def _paired(self, node: cst.BaseExpression, parts: Sequence[_Part]) -> _Part:
         """Return what an operation makes of parts that lie at the same dimension."""
         mapped = [each for each in parts if each.at is not None]
-        if any(each.masked is not None for each in parts) or len({each.at for each in mapped}) != 1:
+        if len({each.at for each in mapped}) != 1:
             raise _UnknownError
         ranks = {each.rank for each in mapped}
         known = ranks - {None}
@@ -485,15 +447,7 @@ class _Form:
         return found
 
     def _subscript(self, node: cst.Subscript) -> _Part:
-        """Return the whole tensor for ``x[:, i]``, and what a mask selects of each part."""
-        match node.slice:
-            case [cst.SubscriptElement(slice=cst.Index(value=index))] if not (
-                is_name(index, self.index)
-            ):
-                mask = self._of(index)
-                if not _is_truth(self.module, index if isinstance(index, cst.Name) else mask.node):
-                    raise _UnknownError
-                return self._selected(self._of(node.value), mask)
+        """Return the whole tensor for ``x[:, i]``."""
         if dotted_text(node.value) is None or self.index in self.module.names_in(node.value):
             raise _UnknownError
         value = inferred(self.module, node.value)
@@ -508,23 +462,12 @@ class _Form:
             return _Part(node.value, at, rank)
         return _Part(node.with_changes(slice=slices[: at + 1]), at, rank)
 
-    def _selected(self, part: _Part, mask: _Part) -> _Part:
-        """Return ``x[i][mask[i]]`` as a whole tensor and a mask."""
-        if (part.at, mask.at, part.masked) != (0, 0, None):
-            raise _UnknownError
-        known = {part.rank, mask.rank} - {None}
-        if len(known) > 1:
-            raise _UnknownError
-        return replace(part, rank=next(iter(known), None), masked=mask.node)
-
     def _method(self, node: cst.Call, part: _Part, method: str) -> _Part:
         func = node.func
         assert isinstance(func, cst.Attribute)
         if part.at is None:
             raise _UnknownError
         new = node.with_changes(func=func.with_changes(value=as_receiver(part.node)))
-        if part.masked is not None:
-            return self._masked(part, method, node)
         if method in _REDUCTIONS:
             return self._reduced(new, part, method, node.args)
         if method in _ALONG:
@@ -563,8 +506,6 @@ class _Form:
         last = name.rpartition(".")[2]
         if part.at is not None and name == f"torch.{last}" and last in _REDUCTIONS:
             method = cst.Call(cst.Attribute(as_receiver(part.node), cst.Name(last)))
-            if part.masked is not None:
-                return self._masked(part, last, node.with_changes(args=node.args[1:]))
             return self._reduced(method, part, last, node.args[1:])
         if name not in _FUNCTIONS:
             raise _UnknownError
@@ -633,16 +574,6 @@ class _Form:
         if part.at:
             node = self._call(node, "transpose", f"0, {part.at}")
         return _Part(self._call(node, "flatten", "1"), 0, 1)
-
-    def _masked(self, part: _Part, method: str, call: cst.Call) -> _Part:
-        """Return the largest, the smallest or the sum of what a mask selects of each row."""
-        if method not in _FILLED or call.args or part.masked is None:
-            raise _UnknownError
-        if method != "sum":
-            self.notes.append(_EMPTY_ROW)
-        others = _complement(self.module, part.masked)
-        filled = self._call(part.node, "masked_fill", f"{others}, {_FILLED[method]}")
-        return self._to_numbers(_Part(filled, 0, part.rank), _REDUCTIONS[method])
 
     def _call(self, node: cst.BaseExpression, method: str, args: str) -> cst.Call:
         code = cst.Module([]).code_for_node(as_receiver(node))
@@ -761,48 +692,6 @@ def _written_rank(module: Module, node: cst.BaseExpression) -> int | None:
             case _:
                 return None
     return None
-
-
-def _is_truth(module: Module, node: cst.BaseExpression) -> bool:
-    """Say whether a tensor holds truth values."""
-    if inferred(module, node).dtype == "bool":
-        return True
-    match node:
-        case cst.Comparison():
-            return True
-        case cst.Call(func=cst.Attribute(attr=cst.Name(value=method))):
-            return method in ops.BOOL_METHODS and module.name(node.func) is None
-        case cst.Name():
-            made = definitions_of(module, node)
-            return bool(made) and all(
-                isinstance(each, cst.Assign)
-                and not isinstance(each.value, cst.Name)
-                and _is_truth(module, each.value)
-                for each in made
-            )
-    return False
-
-
-def _complement(module: Module, mask: cst.BaseExpression) -> str:
-    """Return the code of the mask that selects what another one does not."""
-    match mask:
-        case cst.Comparison(
-            left=left,
-            comparisons=[cst.ComparisonTarget(operator=cst.Equal(), comparator=cst.Integer("0"))],
-        ) if _is_truth(module, left):
-            return cst.Module([]).code_for_node(left)
-    code = cst.Module([]).code_for_node(mask)
-    return f"~{code}" if isinstance(mask, (cst.Name, cst.Attribute)) else f"~({code})"
-
-
-def _empty_lists(assign: cst.Assign) -> bool:
-    """Say whether an assignment binds names to empty lists, and to nothing else."""
-    match assign:
-        case cst.Assign(targets=[_], value=cst.List(elements=[])):
-            return True
-        case cst.Assign(targets=[_], value=cst.Tuple(elements=elements)):
-            return all(isinstance(e.value, cst.List) and not e.value.elements for e in elements)
-    return False
 
 
 def _floats(module: Module, node: cst.BaseExpression) -> bool:

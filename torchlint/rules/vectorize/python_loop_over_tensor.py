@@ -73,11 +73,10 @@ class Split(nn.Module):
 ## Fix safety
 Unsafe: a loop that adds up, writes or collects what elementwise operations and reductions make of
 each part becomes the same operations on the whole tensors, with the dimensions moved on by one:
-sums are made in another order, and all turns are in memory at once. `x[i][mask[i]].max()` fills
-what the mask leaves out with infinity; what a test of each part chooses to add or to bind,
-`torch.where` chooses from both. Safe: tensors of which a loop only compares, selects and counts
-elements, to read the results on the host, are copied there once before it. Other loops get no fix:
-which operation does the work depends on the loop.
+sums are made in another order, and all turns are in memory at once; what a test of each part
+chooses to add or to bind, `torch.where` chooses from both. Safe: tensors of which a loop only
+compares, selects and counts elements, to read the results on the host, are copied there once before
+it. Other loops get no fix: which operation does the work depends on the loop.
 
 ## Measure
 Timed are one forward and one backward pass of the loss. A gain is expected on a CPU and on a GPU:
@@ -215,13 +214,13 @@ def check(node: _Loop, module: Module) -> Iterator[Hit]:
     few = found is _MASKS and _listed(module, node)
     severity = Severity.INFO if few or is_compiled(module, node) else None
     place = node if isinstance(node, cst.For) else _holder(module, node)
-    counts = _ranged(module, node.iter)
-    sized = bool(counts) and is_size(module, counts[-1])
-    fix = vector_form(module, node, sized)
-    if fix is None and isinstance(node, cst.For):
-        together = host_loop(module, node)
-        alone = together is not None and together.alone
-        fix = brought_to_host(module, together) if together is not None and alone else None
+    fix = None
+    if isinstance(node, cst.For):
+        counts = _ranged(module, node.iter)
+        fix = vector_form(module, node, bool(counts) and is_size(module, counts[-1]))
+        together = host_loop(module, node) if fix is None else None
+        if together is not None and together.alone:
+            fix = brought_to_host(module, together)
     yield Hit(place, message=found, severity=severity, fix=fix)
 
 

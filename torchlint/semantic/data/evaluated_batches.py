@@ -22,7 +22,6 @@ from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import Grade, heat_of
 from torchlint.semantic.time.loops import has_model_call
-from torchlint.semantic.time.step_overhead import anomalies_sought
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.host_needs import needed_at_once, needed_by
 from torchlint.semantic.uses.unavoidable_syncs import (
@@ -147,15 +146,14 @@ def waits_anyway(
 ) -> cst.CSTNode | None:
     """Return what makes the host wait in the same turn whatever becomes of one read of a tensor: a
     wait just before, a read that the host needs right beside it, what is printed or logged beside
-    it where `node` does not log itself, memory that is given back right beside it, anomaly
-    detection, or, where nothing is trained, another wait of the same function."""
+    it where `node` does not log itself, memory that is given back right beside it, or, where
+    nothing is trained, another wait of the same function."""
     trains = heat_of(module, node).grade not in (Grade.EVAL, Grade.FORWARD)
     return (
         waited_before(module, tensor)
         or stays_beside(module, node)
         or shown_beside(module, node, training=not logs)
         or _gives_back_beside(module, node)
-        or anomalies_sought(module, node)
         or (None if trains else wait_that_stays(module, node))
     )
 

@@ -21,12 +21,10 @@ from torchlint.semantic.code.guards import conditions_around, unreached
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.scopes import local_class, method_of
-from torchlint.semantic.code.text import mentions
 from torchlint.semantic.code.tree import LOOPS, callee, is_name, method_called
 from torchlint.semantic.code.updates import is_step
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
-from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.time.iterations import goes_over, iteration_count
 from torchlint.semantic.time.loops import LoopKind, loop_kind
 from torchlint.semantic.values.inferred import inferred
@@ -55,7 +53,6 @@ ANOMALY_CONTEXT = frozenset(
     ("torch.autograd.detect_anomaly", "torch.autograd.anomaly_mode.detect_anomaly")
 )
 """What lets autograd look for NaN in what each operation of a backward pass gives."""
-_ANOMALY = regex(r"\bdetect_anomaly\b|\bset_detect_anomaly\b")
 _DEPTH = 3
 _PAIRS = ("named_parameters", "items")
 _THROUGH = ("builtins.filter", "builtins.list", "builtins.tuple", "itertools.chain")
@@ -323,56 +320,6 @@ def context_of(module: Module, call: cst.Call) -> cst.With | None:
     item = module.parent(call)
     around = module.parent(item) if isinstance(item, cst.WithItem) else None
     return around if isinstance(around, cst.With) else None
-
-
-@question(
-    yes="`{answer}` makes the host wait for each operation of the backward pass",
-    no="nothing is known to look for anomalies in each operation of the backward pass",
-)
-def anomalies_sought(module: Module, node: cst.CSTNode) -> cst.Call | None:
-    """Return the call by which autograd looks for NaN in what each operation of a backward pass
-    gives, with a wait for each, where `node` belongs to such a training step."""
-    if not mentions(module, _ANOMALY) or not (heat := heat_of(module, node)).train:
-        return None
-    function = module.function(node)
-    sites = call_sites(module, function) if function is not None else []
-    places = [node, *sites, *(why.node for why in heat.why)]
-    return next(
-        (
-            call
-            for call in module.nodes(cst.Call)
-            if detects_anomalies(module, call)
-            and not _says(module, call, "check_nan", "False")
-            and any(_holds_for(module, call, place) for place in places)
-        ),
-        None,
-    )
-
-
-def _holds_for(module: Module, switch: cst.Call, place: cst.CSTNode) -> bool:
-    around, home = context_of(module, switch), module.function(switch)
-    if around is not None:
-        return module.is_within(place, around.body)
-    same = home is module.function(place)
-    # Whether a call switches anomaly detection off that another one of its function has switched
-    # on.
-    off = [
-        call
-        for call in module.nodes(cst.Call)
-        if module.name(call.func) in ANOMALY_SWITCH
-        and _says(module, call, "mode", "False")
-        and module.function(call) is module.function(switch)
-        and module.before(switch, call)
-    ]
-    if off and (not same or any(module.before(call, place) for call in off)):
-        return False
-    own = {test for test, _ in conditions_around(module, place)} if same else ()
-    asked = (test for test, _ in conditions_around(module, switch) if not _always(test))
-    return (
-        (home is None or same)
-        and (not same or module.before(switch, place))
-        and all(test in own for test in asked)
-    )
 
 
 @question(yes="training runs in there", no="no training step runs in there")
