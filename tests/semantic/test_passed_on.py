@@ -183,8 +183,10 @@ net = nn.Linear(3, 3).to(device)
 @pytest.mark.parametrize(
     ("loop", "hot"),
     [
-        ("for x, y in loader:\n    x = x.to(device)\n    probe(x)", True),
-        ("for b in loader:\n    probe(net.weight.frob(b.cuda()))", True),
+        ("for x, y in loader:\n    x = x.to(device)\n    probe(net.frob(x))", True),
+        ("for b in loader:\n    probe(net.frob(b.cuda()))", True),
+        ("for x, y in loader:\n    x = x.to(device)\n    probe(x)", False),
+        ("for x, y in loader:\n    x = x.to(device)\n    probe(table.frob(x))", False),
         ("for name in names:\n    probe(sampler.sample(net, torch.ones(3, device=device)))", True),
         ("for name in names:\n    for k in range(3):\n        x = net(read(name).cuda())\n"
          "        probe(x)", True),

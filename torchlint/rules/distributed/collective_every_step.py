@@ -128,7 +128,7 @@ rule = Rule(
     code="TL304",
     message="{collective}() on every step only serves logging; do it every N steps.",
     severity="info",
-    default=False,
+    default=True,
     effect="gpu",
     triggers=(
         b"barrier",

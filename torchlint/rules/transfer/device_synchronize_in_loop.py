@@ -100,7 +100,7 @@ import libcst as cst
 from torchlint.base.regex import regex
 from torchlint.rule import Hit, Module, Rule, Safety, Severity, deletion
 from torchlint.semantic.code.calls import keyword_argument
-from torchlint.semantic.code.flow import callees_of
+from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.guards import conditions_around, throttled
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.tree import method_called
@@ -153,7 +153,11 @@ rule = Rule(
 
 @rule.on(cst.Call, about=synchroniser, calls=SYNCHRONISERS)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
+    home = module.function(node)
     near = {call: _spelled(module, call) for call in _near(module, node)}
+    for site in call_sites(module, home) if home is not None else ():
+        beside = {call: _spelled(module, call) for call in _near(module, site)}
+        near.update((call, name) for call, name in beside.items() if name.startswith("time."))
     if any(map(_MEMORY.search, near.values())) or _ordered(module, node) or _asked(module, node):
         return
     given = {"name": synchroniser(module, node) or ""}

@@ -19,6 +19,7 @@ from torchlint.semantic.question import question
 from torchlint.semantic.torch.names import MOVES
 from torchlint.semantic.torch.spelling import HELD_OUT, called
 from torchlint.semantic.values.facts import values
+from torchlint.semantic.values.value import ACCEL, CUDA
 
 if TYPE_CHECKING:
     from torchlint.semantic.values.facts import Values
@@ -156,7 +157,11 @@ class Loops:
         )
 
     def _moves(self, loop: cst.For) -> bool:
-        """Say whether a loop brings what it goes over to a device: whatever runs there then."""
+        """Say whether a loop without autograd, or behind ``model.eval()``, brings what it goes over
+        to a device: whatever runs there then, it is an evaluation, where a table that is filled may
+        need no model."""
+        if not self.evaluates(loop):
+            return False
         targets = {n.value for n in self.tree.within(loop.target, cst.Name)}
         for part in self.tree.within(loop.body, cst.CompFor):
             if targets.intersection(n.value for n in self.tree.within(part.iter, cst.Name)):
@@ -253,16 +258,20 @@ class Loops:
 
     def _runs_by_method(self, call: cst.Call) -> bool:
         """Say whether a call runs a module by a method of its own that is called as such methods
-        are: ``model.loss(batch)``."""
+        are, ``model.loss(batch)``, or that gets a tensor of the device."""
         func = call.func
         return (
             isinstance(func, cst.Attribute)
             and bool(call.args)
-            and bool(_RUNS.match(func.attr.value))
             and self.names.name(func) is None
             and (value := self.values.value(func.value)).kind == "module"
             and value.name != "loss"
+            and (bool(_RUNS.match(func.attr.value)) or any(map(self._fed, call.args)))
         )
+
+    def _fed(self, arg: cst.Arg) -> bool:
+        value = self.values.value(arg.value)
+        return value.kind in ("tensor", "batch") and value.device in (ACCEL, CUDA)
 
 
 @question(ground=True)

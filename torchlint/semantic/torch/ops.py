@@ -211,9 +211,9 @@ mH                        attribute view
 real                      attribute view
 imag                      attribute view
 view                      method view no-copy keeps-whole sizes keeps-last weak with-to
-view_as                   method view own no-copy
+view_as                   method view own no-copy keeps-whole
 reshape                   torch method view keeps-whole sizes keeps-last weak with-to
-reshape_as                method view
+reshape_as                method view keeps-whole
 flatten                   torch method view keeps-whole flattens with-to array
 unflatten                 torch method view no-copy sizes keeps-last
 ravel                     torch method view flattens array
@@ -228,7 +228,7 @@ adjoint                   torch method view no-copy turns
 squeeze                   torch method view no-copy keeps-whole keeps-last array
 unsqueeze                 torch method view own no-copy keeps-whole keeps-last weak
 expand                    method view hint no-copy keeps-whole sizes spreads
-expand_as                 method view own no-copy spreads
+expand_as                 method view own no-copy keeps-whole spreads
 broadcast_to              torch method view no-copy spreads
 atleast_1d                torch view
 atleast_2d                torch view
