@@ -359,8 +359,9 @@ def worked_on_by_host(module: Module, node: cst.CSTNode) -> bool:
 
 def _works(module: Module, _: cst.CSTNode, place: cst.CSTNode) -> bool:
     name = module.called(place)
-    estimates = not name and method_called(place) in _ESTIMATES
-    return name.partition(".")[0] in _WORKS or (estimates and not functions(module, place))
+    if name or not isinstance(place, cst.Call) or method_called(place) not in _ESTIMATES:
+        return name.partition(".")[0] in _WORKS
+    return not functions(module, place)
 
 
 @question(yes="NumPy works on `{0}`", no="NumPy is not known to work on `{0}`")
