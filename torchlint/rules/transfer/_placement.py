@@ -567,13 +567,13 @@ class _Region:
             found = self._target(move)
             at: cst.CSTNode = move.call
         else:
-            tensor = next(iter(self.met), None)
-            if tensor is None:
+            named = ((each, self._of_tensor(each)) for each in self.met)
+            first = next(((each, device) for each, device in named if device is not None), None)
+            if first is None:
                 raise _UnknownError
             if len({self.module.source_of(each) for each in self.met}) > 1:
                 self.changes.add(SEVERAL)
-            at = tensor
-            found = self._of_tensor(tensor)
+            at, found = first
         if not all(self._known(found, at, factory) for factory in self.factories):
             raise _UnknownError
         return found
@@ -613,14 +613,14 @@ class _Region:
             return cst.SimpleString('"cuda"')
         return cst.Attribute(move.target, cst.Name("device")) if move.like else move.target
 
-    def _of_tensor(self, tensor: cst.BaseExpression) -> cst.BaseExpression:
+    def _of_tensor(self, tensor: cst.BaseExpression) -> cst.BaseExpression | None:
         """Return the device of a tensor, or of one that it is made of, by a name that the factories
-        see."""
+        see; None where they see no such name."""
         for each in self._origins(tensor):
             found = cst.Attribute(each, cst.Name("device"))
             if all(self._known(found, tensor, factory) for factory in self.factories):
                 return found
-        raise _UnknownError
+        return None
 
     def _origins(self, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
         """Yield a tensor and the tensors on the device that it is a view of or computed from."""
@@ -664,7 +664,21 @@ class _Region:
         root = device
         while isinstance(root, cst.Attribute):
             root = root.value
-        return isinstance(root, cst.Name) and self._same_name(root.value, at, factory)
+        if not isinstance(root, cst.Name) or self._asked_first(root.value, at, factory):
+            return False
+        return self._same_name(root.value, at, factory)
+
+    def _asked_first(self, name: str, at: cst.CSTNode, factory: cst.Call) -> bool:
+        """Say whether a test around `at`, and not around a factory, asks for a name, which may hold
+        None where the factory stands: ``if label is not None: label[indices]``."""
+        known = {id(test) for test, _ in conditions_around(self.module, factory)}
+        tests = [t for t, _ in conditions_around(self.module, at) if id(t) not in known]
+        return any(
+            read.value == name
+            for test in tests
+            for read in self.module.within(test, cst.Name)
+            if isinstance(read, cst.Name)
+        )
 
     def _sets(self, device: cst.BaseExpression, here: cst.CSTNode | None) -> bool:
         """Say whether the function assigns an attribute on the way to the device."""

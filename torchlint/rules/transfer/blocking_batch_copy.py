@@ -287,8 +287,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     little = heat.grade is Grade.EVAL
     wait = stays or ends_in_wait(module, node, put_off=True)
-    for_good = wait is not None and (stays is not None or not heat.train)
-    severity = Severity.INFO if unpinned or little or for_good else None
+    severity = Severity.INFO if unpinned or little or wait is not None else None
     pinned = bool(loaders) and all(pins_memory(*each) is True for each in loaders)
     message = f"{_PINNED if pinned else rule.message}{_ENDS if wait is not None else ''}"
     alone = all(works_alone(*each) for each in loaders) if loaders else nobody_works(module)

@@ -561,12 +561,12 @@ def _consumers(module: Module, whole: cst.CSTNode) -> list[cst.Call]:
 
 
 def _unseen_taker(module: Module, consumers: Sequence[cst.Call]) -> cst.BaseExpression | None:
-    """Return what the one call calls that takes the copy, where a caller has given the object and
-    nothing is known of it: what it needs is for that caller to say."""
+    """Return what the one call calls that takes the copy and gives nothing back, where a caller has
+    given the object and nothing is known of it: what it needs is for that caller to say."""
     match consumers:
-        case [cst.Call(func=cst.Name() as called)] if module.name(called) is None:
-            value = inferred(module, called)
-            if value.kind == "?" and not functions(module, consumers[0]):
+        case [cst.Call(func=cst.Name() as called) as call] if module.name(called) is None:
+            unknown = inferred(module, called).kind == "?" and not functions(module, call)
+            if unknown and isinstance(module.parent(call), cst.Expr):
                 return called
     return None
 

@@ -699,7 +699,7 @@ def waits_before(
 
 def _comes_from_host(module: Module, tensor: cst.BaseExpression) -> bool:
     value = inferred(module, tensor)
-    own = value.kind in ("?", "tensor") and value.origin not in OF_NETWORKS
+    own = value.kind in ("?", "tensor") and value.origin not in (*OF_NETWORKS, "batch")
     return own and value.device in (None, CPU)
 
 
