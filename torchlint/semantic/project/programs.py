@@ -148,22 +148,25 @@ class Meetings:
             named[stem_of(path)].add(path)
         self._down: dict[str, set[str]] = {}
         self._up: defaultdict[str, set[str]] = defaultdict(set)
-        free = False
+        self._free: set[str] = set()
         for path in program:
             found = imported(path)
             if found is None:
-                free = True
+                self._free.add(path)
                 continue
             self._down[path] = {*found[0], *_named(found[1], named)}
             for other in self._down[path]:
                 self._up[other].add(path)
-        self._all = program.union(*self._down.values()) if free else None
+        self._all = program.union(*self._down.values()) if self._free else None
 
     def of(self, path: str) -> frozenset[str]:
         """Return the files that meet a file of the program, itself among them."""
-        if self._all is not None:
+        notebook = path.endswith(".ipynb")  # No import finds one, whatever modules share its name.
+        if self._all is not None and not notebook:
             return self._all
-        return frozenset(_closure(self.above(path), lambda each: self._down.get(each, ())))
+        above = (path,) if notebook else self.above(path)
+        found = frozenset(_closure(above, lambda each: self._down.get(each, ())))
+        return found if self._all is None or self._free.isdisjoint(found) else self._all
 
     def above(self, path: str) -> tuple[str, ...]:
         """Return a file and those that import it, the nearest first."""

@@ -26,19 +26,25 @@ _OTHER = Wording(
 )
 _ACCEL = Wording(
     regex(
-        r"cuda|\bdevice\b|\bgpus?\b|accelerat|\bmps\b|\.cpu\(\)|lightningmodule|\btrainer\b"
+        r"cuda|\bdevice\b|\bgpus?\b|accelerat(?!ion)|\bmps\b|\.cpu\(\)|lightningmodule|\btrainer\b"
         r"|\.to\([\w.]*\brank\b|\.to\([\w.]*_rank\b"
     ),
     ("cuda", "device", "gpu", "accelerat", "mps", ".cpu()", "lightningmodule", "trainer", ".to("),
 )
 """What speaks of one in a text in lower case."""
 _CUDA = regex(r"\.cuda\(|torch\.cuda\.|[\"']cuda[\"':]|cuda\.is_available")
-_MOVES = regex(
-    r"\.cuda\(\s*[^)]*\)|[\"']cuda|set_default_|\bmps\b"
-    r"|\.to\((?!(?!self|args|opt|conf|cfg|hp)\w+\.(device|dtype)\))"
+_MOVES = regex(r"\.cuda\(\s*[^)]*\)|[\"']cuda|set_default_|\bmps\b|\baccelerator\b|Accelerator\(")
+"""What moves something, or names a device to which it might."""
+_TO = regex(r"\.to\((?P<given>(?:[^()]|\([^()]*\))*)\)")
+_NO_DEVICE = regex(
+    r"(?:non_blocking|copy|memory_format|dtype)\s*=.*|(?:[\w.]+\.)?dtype|torch\.(?!device)\w+"
+    r"|(?:device\s*=\s*)?(?:[\"']cpu[\"']|(?!self|args|opt|conf|cfg|hp)\w+\.device)"
 )
-"""What moves something, or names a device to which it might: not what goes to where another tensor
-is."""
+"""An argument of ``.to()`` that names the host, a dtype, or the place of another tensor."""
+_TAKEN = regex(r"\s*(?:\w+\.\w+,\s*)*(?!self|args|opt|conf|cfg|hp)\w+\.device(?:,\s*\w+\.\w+)*\s*")
+"""What binds a name to the place of another tensor."""
+_AT_TENSOR = regex(r"\bdevice\s*=\s*(?!self|args|opt|conf|cfg|hp)\w+\.device\b")
+_MAY_BE_DEVICE = r"(?<!\w)device|_dev|\bdev\b|gpu|rank|cuda|accel|backend|getattr|config|\bargs"
 _OWNERS = regex(r"set_default_|fastai|ignite|deepspeed|catalyst|skorch|transformers")
 """What may bring a network to a device on its own."""
 _ON_CPU = regex(
@@ -95,16 +101,17 @@ def on_accelerator(module: Module) -> bool:
     ground=True,
 )
 def stays_on_host(module: Module) -> bool:
-    """Say whether the file is a program that trains, or a notebook, that no other file names, and
-    moves nothing, nor does a file that it runs with."""
+    """Say whether the file is a notebook, or a program that trains and that no other file names,
+    and moves nothing, nor does a file that it runs with."""
     trains = ".backward(" in module.text and ".step(" in module.text
+    notebook = module.filename.endswith(".ipynb")
     return (
         module.accelerator == "auto"
-        and (module.filename.endswith(".ipynb") or (trains and _is_program(module)))
+        and (notebook or (trains and _is_program(module)))
         and _ACCEL.search(module.text.lower().replace(".cpu()", "")) is None
         and _OWNERS.search(module.text) is None
-        and module.outside.others_say(_moves, near=False) is False
-        and module.outside.others_say(_anything, near=True) is False
+        and module.outside.others_say(_moves, near=False, by_place=notebook) is False
+        and (notebook or module.outside.others_say(_anything, near=True) is False)
     )
 
 
@@ -199,8 +206,32 @@ def _trains(module: Module, call: cst.Call, depth: int = 2) -> bool:
 
 
 def _moves(text: str) -> bool:
-    """Say whether a file moves anything, or names a device to which it might."""
-    return _MOVES.search(text) is not None
+    """Say whether a file moves anything, or names a device to which it might: not what goes to
+    where another tensor is."""
+    return _MOVES.search(text) is not None or any(
+        not _stays(text, argument.strip())
+        for move in _TO.finditer(text)
+        for argument in move["given"].split(",")
+    )
+
+
+def _stays(text: str, argument: str) -> bool:
+    """Say whether an argument of ``.to()`` names the place of another tensor, or none: as it is
+    written, or as the file says of each place where it binds that name."""
+    if not argument or _NO_DEVICE.fullmatch(argument):
+        return True
+    if not argument.isidentifier():
+        return False
+    if re.search(rf"\bdef\s+\w+\([^)]*\b{argument}\b", text) and _device_like(argument):
+        return False
+    bound = re.findall(rf"^[^\S\n]*(?:\w+,\s*)*{argument}\b[\w, ]*=(?!=)(.*)$", text, re.MULTILINE)
+    if _device_like(argument):
+        return bool(bound) and all(map(_TAKEN.fullmatch, bound))
+    return not any(_device_like(_AT_TENSOR.sub("", each)) for each in bound)
+
+
+def _device_like(text: str) -> bool:
+    return text.isupper() or re.search(_MAY_BE_DEVICE, text.lower()) is not None
 
 
 def _anything(text: str) -> bool:

@@ -11,7 +11,7 @@ from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.tree import keyword_of
 from torchlint.semantic.torch import dtypes, ops
 from torchlint.semantic.torch.names import WRAPPERS
-from torchlint.semantic.values import library, methods, plain, sharing
+from torchlint.semantic.values import library, methods, plain, sharing, unmoved
 from torchlint.semantic.values.tensor_types import tensor_type
 from torchlint.semantic.values.value import (
     ACCEL,
@@ -220,7 +220,8 @@ class Functions:
         if name == "torch.nn.Parameter":
             data = args[0] if args and args[0].tensor else Value("tensor")
             # A module takes it along; asked for something at once, it lies where its data do.
-            alone = isinstance(self.values.tree.parents.get(node), cst.Attribute)
+            above = self.values.tree.parents.get(node)
+            alone = isinstance(above, cst.Attribute) or unmoved.kept_apart(self.values.flow, node)
             return data.but(
                 device=data.device if alone else ACCEL,
                 origin="param",

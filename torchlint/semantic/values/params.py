@@ -24,6 +24,7 @@ from torchlint.semantic.code.tree import (
     has_star,
     is_name,
     keyword_of,
+    method_called,
     positional,
 )
 from torchlint.semantic.elsewhere import Definition
@@ -39,6 +40,7 @@ from torchlint.semantic.torch.spelling import (
     called,
 )
 from torchlint.semantic.values import sharing
+from torchlint.semantic.values.narrowing import Told, told
 from torchlint.semantic.values.value import (
     ACCEL,
     BOOL,
@@ -68,6 +70,9 @@ _NOT_A_TENSOR = regex(
     r"|net|optimizer|criterion)$|^(return|use|is|do|num|n)_",
 )
 _DEVICE = regex(r"device|cuda", re.IGNORECASE)
+_FOR_HOST = regex(r"(?<!to)(?<!from)(?<!off)_cpu$")
+"""How functions are called that work on tensors of the host, ``shift_cpu``: none that brings them
+there."""
 _MAX_SITES = 12
 _LAST = 1 << 30
 """The place of what only a keyword gives."""
@@ -123,6 +128,8 @@ class Parameters:
     def environment(self, budget: int) -> dict[str, Value]:
         """Return the values of the parameters; without budget nothing is said of ``*args``."""
         env = {name: self._value(param, budget) for name, param in self._params.items()}
+        if self._runs_on_host:
+            env = {n: v.but(device=CPU) if v.tensor or v.kind == "?" else v for n, v in env.items()}
         if self._star is not None:
             if budget > 0:
                 env[self._star] = _all_rest(self._values, self._function, budget)
@@ -209,6 +216,26 @@ class Parameters:
         if self._device and name in self._indexed:
             return Value("?", item=Value("?", device=self._device, origin=origin))
         return PLAIN if name in self._sizes else Value("?", device=CPU if home == CPU else None)
+
+    @cached_property
+    def _runs_on_host(self) -> bool:
+        """Say whether the function gets tensors of the host alone: it is called so and moves none,
+        or a test of a tensor's device chooses it each time, ``f = g if x.is_cuda else f_cpu``."""
+        values, function = self._values, self._function
+        if _FOR_HOST.search(function.name.value):
+            calls = values.tree.within(function, cst.Call)
+            return not any(method_called(call) in torch_names.MOVES for call in calls)
+        if self._method or values.tree.function(function) is not None:
+            return False
+        reads = [n for n in values.tree.named(function.name.value) if n is not function.name]
+        return bool(reads) and all(self._chosen_for_host(read) for read in reads)
+
+    def _chosen_for_host(self, read: cst.Name) -> bool:
+        match self._values.tree.parents.get(read):
+            case cst.IfExp(test=test, body=body) as chosen if read is not chosen.test:
+                said = told(self._values.names, test, read is body)
+                return any(what is Told.ON_HOST for _, what in said)
+        return False
 
     def _home(self, name: str) -> str | None:
         """Return the device on which a tensor comes in, by the role of the function."""

@@ -9,10 +9,9 @@ import libcst as cst
 from torchlint.semantic.code.calls import literal_key
 from torchlint.semantic.torch import ops
 from torchlint.semantic.torch.spelling import META, TEXT_KEY, called
-from torchlint.semantic.values import plain
+from torchlint.semantic.values import plain, records
 from torchlint.semantic.values.backprop import place_text
 from torchlint.semantic.values.calls import Calls
-from torchlint.semantic.values.records import STATE
 from torchlint.semantic.values.value import (
     ACCEL,
     BOOL,
@@ -83,7 +82,7 @@ class Parts(Calls):
         if attr == "param_groups":
             return Value("list", item=Value("dict", name=PARAM_GROUP))
         if attr == "state" and holder.kind == "optimizer":
-            return STATE
+            return records.STATE
         if attr == "grad" and holder.kind == "?":
             # Only parameters have one; they live where the model does.
             return Value("tensor", device=holder.device or ACCEL, origin="param", grad=False)
@@ -159,8 +158,10 @@ class Parts(Calls):
         if holder.items is not None and isinstance(index, cst.Integer):
             position = int(index.value, 0)
             return holder.items[position] if position < len(holder.items) else UNKNOWN
-        if holder.kind == "dict" and (kept := holder.under(key)) is not None:
-            return kept
+        if holder.kind == "dict" and key is not None:
+            kept = holder.under(key) or records.stored(self.values, node, key, self.budget)
+            if kept is not None:
+                return kept
         if holder.kind == "?" and holder.item is not None:
             known = isinstance(index, (cst.Integer, cst.Name)) or holder.holds_host
             return holder.item if known else UNKNOWN

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.semantic.code.calls import literal_key
 from torchlint.semantic.code.tree import is_name, keyword_of
-from torchlint.semantic.values.value import FLOAT, UNKNOWN, Value, join, join_all
+from torchlint.semantic.values.value import CPU, FLOAT, UNKNOWN, Value, join, join_all
 
 if TYPE_CHECKING:
     from torchlint.semantic.values.facts import Values
@@ -99,6 +100,23 @@ def filled(values: Values, cls: cst.ClassDef, attr: str, held: Value, budget: in
             ) if name == attr:
                 items.append(values.value(appended, budget - 1))
     return held.but(item=join_all(items), items=None) if items else held
+
+
+def stored(values: Values, read: cst.Subscript, key: str, budget: int) -> Value | None:
+    """Return the tensor of the host that a class keeps under a key of a mapping of its own,
+    ``self.drawn["length"]``; None where it stores none there, or another one."""
+    cls = values.scopes.tree.class_of(read)
+    if cls is None or budget <= 0 or not is_name(getattr(read.value, "value", None), "self"):
+        return None
+    found = []
+    for node in values.tree.within(cls.body, cst.Assign, nested=True):
+        for target in (each.target for each in node.targets):
+            match target:
+                case cst.Subscript(value=held) if literal_key(target) == key and held.deep_equals(
+                    read.value
+                ):
+                    found.append(values.value(node.value, budget - 1))
+    return join_all(found) if found and all(f.tensor and f.device == CPU for f in found) else None
 
 
 def counted(

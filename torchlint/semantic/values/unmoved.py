@@ -1,5 +1,5 @@
-"""Which networks stay on the host: those that a file builds, whose every use it shows, and that
-nothing moves."""
+"""Which networks and parameters stay on the host: those that a file builds, whose every use it
+shows, and that nothing moves."""
 
 from __future__ import annotations
 
@@ -36,6 +36,46 @@ def stays(flow: Flow, made: cst.Call, cls: cst.ClassDef) -> bool:
                 and _unmoved(flow, function, target.value, _DEPTH)
             )
     return False
+
+
+def kept_apart(flow: Flow, made: cst.Call) -> bool:
+    """Say whether a parameter that a call makes belongs to no module, which would take it along: a
+    name alone is bound to it, with which the file computes, or which it gives an optimizer."""
+    match flow.tree.parents.get(made):
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as target)]):
+            scope, _ = flow.names.bindings(target.value, target)
+            uses = flow.names_in(flow.tree.root, target.value)
+            same = [u for u in uses if flow.names.bindings(u.value, u)[0] is scope]
+            return all(_computes(flow, each) for each in same)
+    return False
+
+
+def _computes(flow: Flow, node: cst.BaseExpression) -> bool:
+    """Say whether a use of a parameter computes with it, or gives it an optimizer."""
+    above = flow.tree.parents.get(node)
+    match above:
+        case cst.Attribute(attr=attr) if above.attr is not node:
+            taken = isinstance(flow.tree.parents.get(above), (cst.AssignTarget, cst.Arg))
+            return not taken and attr.value not in _MOVES and _chained(flow, above)
+        case cst.Element():
+            display = flow.tree.parents.get(above)
+            arg = flow.tree.parents.get(display) if display is not None else None
+            call = flow.tree.parents.get(arg) if isinstance(arg, cst.Arg) else None
+            return isinstance(call, cst.Call) and _optimizes(flow, call)
+        case cst.Arg():
+            call = flow.tree.parents.get(above)
+            name = (flow.names.name(call.func) if isinstance(call, cst.Call) else None) or ""
+            return name in _LOOKS or (
+                name.startswith("torch.") and name.rpartition(".")[2][:1].islower()
+            )
+    computed = (cst.BinaryOperation, cst.UnaryOperation, cst.FormattedStringExpression)
+    return isinstance(above, (cst.Attribute, cst.AssignTarget, *computed))
+
+
+def _optimizes(flow: Flow, call: cst.Call) -> bool:
+    cls = flow.scopes.local_class(call.func)
+    name = flow.names.name(call.func) or ""
+    return name.startswith("torch.optim.") or flow.scopes.is_optimizer(cls)
 
 
 def _places_itself(flow: Flow, cls: cst.ClassDef) -> bool:

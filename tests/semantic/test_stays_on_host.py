@@ -1,0 +1,139 @@
+"""Code of which nothing is ever moved to a GPU: what its values are, and what is said of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.semantic.test_project import analysed
+from tests.semantic.test_values import value_of
+from torchlint.semantic.values.accelerator import on_accelerator
+from torchlint.semantic.values.value import ACCEL, CPU, CUDA
+
+HEAD = "import torch\nfrom torch import nn\n"
+NOTEBOOK = f"""{HEAD}from flows import Flow
+class Net(nn.Module): ...
+model = Flow(Net())
+"""
+FLOW = f"""{HEAD}
+class Flow(nn.Module):
+    def __init__(self, net):
+        super().__init__()
+        self.net = net
+
+    def loss(self, x):
+        MOVE
+        return (self.net(x) + t).square().mean()
+"""
+ELSEWHERE = (
+    "import importlib\nimport torch\nfrom flows import flow\n"
+    "nets = importlib.import_module('nets')\nnet = nets.Net().cuda()\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("move", "accelerated"),
+    [
+        ("t = torch.rand(len(x)).to(x)", False),
+        ("device = x.device\n        t = torch.rand(len(x)).to(device, torch.float32)", False),
+        (
+            "dtype, device = x.dtype, x.device\n        t = torch.rand(1).to(device).to(dtype)",
+            False,
+        ),
+        ("t = torch.rand(len(x)).to('cuda')", True),
+        ("t = torch.rand(len(x)).to(self.device)", True),
+        ("device = pick()\n        t = torch.rand(len(x)).to(device)", True),
+        ("place = torch.device(0)\n        t = torch.rand(len(x)).to(place)", True),
+    ],
+)
+def test_a_notebook_stays_on_the_host_with_files_that_move_nothing(
+    tmp_path: Path, move: str, accelerated: bool
+) -> None:
+    """A notebook that is called like a module of the library is still imported by nobody."""
+    files = {
+        "flow.ipynb": NOTEBOOK,
+        "flows.py": FLOW.replace("MOVE", move),
+        "train_big.py": ELSEWHERE,
+    }
+    assert on_accelerator(analysed(tmp_path, files, "flow.ipynb")) is accelerated
+
+
+@pytest.mark.parametrize(
+    ("source", "device"),
+    [
+        ("w = nn.Parameter(torch.zeros(3))\nopt = torch.optim.SGD([w], 0.1)\nprobe(w * 2)", CPU),
+        ("def f():\n    w = nn.Parameter(5 * torch.zeros(3))\n    probe((w**2).mean())", CPU),
+        ("w = nn.Parameter(torch.zeros(3, device='cuda'))\nprobe(w * 2)", CUDA),
+        ("w = nn.Parameter(torch.zeros(3))\nv = torch.relu(w)\nv = v + w.grad\nprobe(v)", CPU),
+        ("w = nn.Parameter(torch.zeros(3))\nnet.weight = w\nprobe(w * 2)", ACCEL),
+        ("w = nn.Parameter(torch.zeros(3))\nw.data = w.data.cuda()\nprobe(w * 2)", ACCEL),
+        (
+            "def f(net):\n    w = nn.Parameter(torch.zeros(3))\n    add(net, w)\n    probe(w * 2)",
+            ACCEL,
+        ),
+    ],
+)
+def test_a_parameter_of_no_module(source: str, device: str) -> None:
+    assert value_of(source).device == device
+
+
+DRAWN = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.drawn = {"mask": torch.zeros(3).to(device)}
+
+    def draw(self, x):
+        self.drawn["length"] = torch.randint(3, (len(x),)PLACE)
+
+    def forward(self, x):
+        probe(self.drawn["KEY"])
+"""
+
+
+@pytest.mark.parametrize(
+    ("place", "key", "device"),
+    [
+        ("", "length", CPU),
+        (", device='cpu'", "length", CPU),
+        (") + torch.zeros(len(x)", "length", CPU),
+        (", device=x.device", "length", ACCEL),
+        (").to(x.device", "length", ACCEL),
+        ("", "mask", ACCEL),
+    ],
+)
+def test_what_a_class_keeps_under_another_key(place: str, key: str, device: str) -> None:
+    assert value_of(DRAWN.replace("PLACE", place).replace("KEY", key)).device == device
+
+
+SHIFT = """
+def shift_gpu(x: torch.Tensor, n):
+    return x
+
+def NAME(x: torch.Tensor, n):
+    BODY
+    probe(x)
+
+class Net(nn.Module):
+    def forward(self, x, n):
+        shift = shift_gpu if TEST else NAME
+        return shift(x, n)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "test", "device"),
+    [
+        ("shift_cpu", "n = n + 1", "self.fast", CPU),
+        ("shift_rows", "n = n + 1", "x.is_cuda", CPU),
+        ("shift_rows", "n = n + 1", "x.device.type == 'cuda'", CPU),
+        ("shift_to_cpu", "n = n + 1", "self.fast", ACCEL),
+        ("shift_cpu", "n = n.cuda()", "self.fast", ACCEL),
+        ("shift_rows", "n = n + 1", "not x.is_cuda", ACCEL),
+        ("shift_rows", "n = n + 1", "self.fast", ACCEL),
+    ],
+)
+def test_a_function_for_the_host(name: str, body: str, test: str, device: str | None) -> None:
+    source = SHIFT.replace("NAME", name).replace("BODY", body).replace("TEST", test)
+    assert value_of(source).device == device
