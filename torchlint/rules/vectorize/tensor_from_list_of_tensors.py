@@ -92,8 +92,11 @@ _FACTORIES = ops.dotted("from-data", "lists")
 _UNTYPED = ops.dotted("from-data", "lists", "own-dtype")
 _DETACHED = "{factory} of tensors reads each back to the host and drops their gradients; {joined}."
 _ITEMS = "{factory} takes numbers that .item() reads one by one; on the device, {joined}."
-_JOINED = {0: "use torch.stack", 1: "use torch.cat, which keeps the shape"}
-_FIXED = {0: ("stack", "Stack the tensors"), 1: ("cat", "Concatenate the tensors")}
+_JOINED: dict[int | None, str] = {0: "use torch.stack", 1: "use torch.cat, which keeps the shape"}
+_FIXED: dict[int | None, tuple[str, str]] = {
+    0: ("stack", "Stack the tensors"),
+    1: ("cat", "Concatenate the tensors"),
+}
 _EITHER = "torch.stack joins tensors without a dimension, torch.cat those of shape (1,)"
 _NOTE = "The result stays on the device and in the graph, and has the dtype of the elements."
 
@@ -155,14 +158,15 @@ def _fix(module: Module, node: cst.Call, data: cst.BaseExpression) -> Fix | None
     """Return the rewrite that joins tensors, all without a dimension or all of shape (1,), where
     only a device is asked for: of one element in a row, ``torch.tensor([x])`` takes the number."""
     given = {keyword_of(arg) for arg in node.args[1:]}
-    verb, title = _FIXED.get(_rank(module, data), (None, ""))
+    rank = _rank(module, data)
     if (
         not isinstance(node.func, cst.Attribute)
         or module.name(node.func) not in _UNTYPED
         or given - {"device"}
-        or verb is None
+        or rank not in _FIXED
     ):
         return None
+    verb, title = _FIXED[rank]
     new = node.with_changes(
         func=node.func.with_changes(attr=cst.Name(verb)),
         args=[node.args[0].with_changes(comma=cst.MaybeSentinel.DEFAULT)],

@@ -423,7 +423,7 @@ def _last_name(call: cst.Call) -> str | None:
     return method_called(call) or dotted_text(call.func)
 
 
-def _gives_element(where: Module, function: cst.CSTNode) -> bool:
+def _gives_element(where: Module, function: cst.FunctionDef | cst.Lambda) -> bool:
     """Say whether all that a function returns are elements of a list or dict of its object."""
     back = returned(where, function)
     return bool(back) and all(
