@@ -17,6 +17,19 @@ MESSAGES = [
     ("TL105", "        value = loss.item()", "for print; log every N steps"),
     ("TL113", "        losses.append(loss.cpu())", "drops the graph without a copy"),
     ("TL113", "        total += loss.detach().cpu()", "copy once after the loop"),
+    (
+        "TL606",
+        "            torch.tensor([torch.pow(sign, k) for k in range(n)][::-1]),",
+        "without a dimension, torch.cat those of shape (1,)",
+    ),
+    ("TL606", "            torch.tensor([one, one + 1]),", "; use torch.cat, which keeps"),
+    (
+        "TL606",
+        "            torch.tensor([out.mean().unsqueeze(0), out.std()]),",
+        "without a dimension, torch.cat those of shape (1,)",
+    ),
+    ("TL606", "            torch.tensor([out.sum(), out.std() + 1]),", "; use torch.stack."),
+    ("TL606", "            torch.tensor([v.item() for v in values]),", "; on the device, use"),
     ("TL113", '        moved = out.to("cpu")', "copies it in the same step"),
 ]
 

@@ -71,6 +71,18 @@ class Doubles(Rows):
         return self.rows[index].to(torch.float64)
 ```
 
+Samples that a network makes on the GPU, out of nothing that lies on the host, need no workers.
+```python
+class Generated(torch.utils.data.IterableDataset):
+    def __iter__(self):
+        for _ in range(4):
+            yield model(torch.randn(4, device=device))
+
+
+for x in DataLoader(Generated(), batch_size=4):
+    print(x.mean(0))
+```
+
 ## Fix safety
 No fix is offered: the move belongs into the loops that use the batches.
 
@@ -90,14 +102,14 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Hit, Module, Rule, Severity
-from torchlint.semantic.code.calls import arguments_of, keyword_argument
-from torchlint.semantic.code.names import Binding
-from torchlint.semantic.data.samples import loaders_running, sample_role, worker_count
-from torchlint.semantic.device.transfers import transfer_of
-from torchlint.semantic.torch import ops
-from torchlint.semantic.values.inferred import inferred, is_model_call
-from torchlint.semantic.values.place import named_device
-from torchlint.semantic.values.value import ACCEL, CUDA
+from torchlint.semantic.code.calls import arguments_of
+from torchlint.semantic.data.samples import (
+    loaders_running,
+    made_on_gpu,
+    sample_role,
+    uses_gpu,
+    worker_count,
+)
 
 _LOADER = "torch.utils.data.DataLoader"
 _PLACES = {
@@ -125,7 +137,7 @@ rule = Rule(
 
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if not _on_device(module, node):
+    if not uses_gpu(module, node):
         return
     role = sample_role(module, node)
     if role is None:
@@ -133,48 +145,16 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     loaders = loaders_running(module, node)
     if loaders and all(_resident(module, loader) for loader in loaders):
         return
+    if _without_workers(module, loaders) and made_on_gpu(module, node):
+        return
     started = any(worker_count(module, loader) for loader in loaders)
     words = {"place": _PLACES[role], "consequence": _IN_WORKERS if started else _NO_WORKERS}
     yield Hit(node, words, severity=Severity.ERROR if started else None)
 
 
-def _on_device(module: Module, node: cst.Call) -> bool:
-    """Say whether a call moves to, creates on or computes on a GPU."""
-    moved, name = transfer_of(module, node), module.name(node.func)
-    if moved is not None:
-        return _cuda(module, moved.device, moved.target)
-    if name in ops.FACTORIES or name in ops.DATA_FACTORIES:
-        target = keyword_argument(module, node, "device")
-        return _cuda(module, named_device(module, target), target)
-    return is_model_call(module, node) and inferred(module, node).device == CUDA
-
-
-def _cuda(module: Module, device: str | None, target: cst.BaseExpression | None) -> bool:
-    """Say whether a device is CUDA: by itself, or as the class or else the file that chooses it
-    names CUDA."""
-    if device != ACCEL:
-        return device == CUDA
-    chooser: cst.CSTNode | None = None
-    match target:
-        case cst.Attribute(value=cst.Name(value="self")):
-            chooser = module.class_of(target)
-        case cst.Attribute():  # A tensor's own device, or one that the caller chooses.
-            return False
-        case cst.Name():
-            _, bindings = module.names.bindings(target.value, target)
-            if any(map(_of_samples, bindings)):
-                return False
-    return "cuda" in module.source(chooser or module.root)
-
-
-def _of_samples(bound: Binding) -> bool:
-    """Say whether a device is that of a tensor, or is left to the caller, who may give none."""
-    match bound:
-        case Binding(node=cst.Param(default=cst.Name("None"))):
-            return True
-        case Binding(value=cst.Attribute(value=cst.Name(holder), attr=cst.Name("device"))):
-            return holder != "self"
-    return False
+def _without_workers(module: Module, loaders: list[cst.Call]) -> bool:
+    """Say whether all loaders that run the code are known, and none of them starts workers."""
+    return bool(loaders) and all(worker_count(module, loader) == 0 for loader in loaders)
 
 
 def _resident(module: Module, loader: cst.Call) -> bool:

@@ -441,9 +441,12 @@ def _reads_the_same(module: Module, node: cst.BaseExpression, other: cst.CSTNode
 def _sole_read(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether nothing else is brought to the host in the turn of a read, with which it could be
     copied."""
-    turn = next(iter(module.loops(node)), module.function(node)) or module.root
+    loops = module.loops(node)
+    turn = next(iter(loops), module.function(node)) or module.root
     return not any(
-        call is not node and (scalar_reads(module, call) or host_copy(module, call) is not None)
+        call is not node
+        and module.loops(call) == loops
+        and (scalar_reads(module, call) or host_copy(module, call) is not None)
         for call in module.within(turn, cst.Call)
     )
 

@@ -336,7 +336,7 @@ def _stop(module: Module, test: cst.BaseExpression, holder: cst.CSTNode | None) 
     calls = (module.source_of(c.func) for c in module.within(test, cst.Call))
     finite = any(name.endswith(_FINITE) for name in calls)
     if isinstance(holder, cst.If) and not (
-        any(module.within(holder.body, *(_STOPS if finite else _STOPS[:1])))
+        _ends_in(module, holder.body, _STOPS if finite else _STOPS[:1])
         or _only_warns(module, holder)
     ):
         return None
@@ -345,6 +345,25 @@ def _stop(module: Module, test: cst.BaseExpression, holder: cst.CSTNode | None) 
     names = [name.value for name in module.within(test, cst.Name)]
     trains = heat_of(module, test).train or any(called(name, LOSS) for name in names)
     return _GUARD if finite and trains else _CHECK
+
+
+def _ends_in(module: Module, block: cst.BaseSuite, stops: tuple[type[cst.CSTNode], ...]) -> bool:
+    """Say whether a block comes to a stop, perhaps only where a flag asks for it and with a message
+    after it; not where the block goes on to work, or one of several ways to do that is missing:
+    ``else: raise ValueError(mode)``."""
+    lines = [
+        small
+        for line in block.body
+        for small in (line.body if isinstance(line, cst.SimpleStatementLine) else [line])
+        if not (isinstance(small, cst.Expr) and _tells(module, small.value))
+    ]
+    match lines[-1] if lines else None:
+        case cst.If(body=inner) | cst.For(body=inner) | cst.While(body=inner):
+            return _ends_in(module, inner, stops)
+        case cst.With(body=inner) | cst.Try(body=inner):
+            return _ends_in(module, inner, stops)
+        case last:
+            return isinstance(last, stops)
 
 
 def _only_warns(module: Module, holder: cst.If) -> bool:

@@ -1,12 +1,13 @@
-"""Join tensors with torch.stack
+"""Join tensors with torch.stack or torch.cat
 
 ## Why
 `torch.tensor` and its kin take Python data. A tensor inside the list is turned into a Python number
 first, and for a tensor on the device that is a blocking copy: one for each element (the source of
 `tensor_new.cpp`, which stores element by element). The result is a new leaf on the CPU, or is
 copied to the device again, and the gradients of the elements are lost: PyTorch warns of "converting
-a tensor with requires_grad=True to a scalar". `torch.stack` joins the tensors where they are, in
-one kernel.
+a tensor with requires_grad=True to a scalar". `torch.stack` joins tensors without a dimension where
+they are, in one kernel; tensors of shape (1,), which `torch.tensor` takes for numbers as well, keep
+the result's shape with `torch.cat`.
 
 Flagged: `torch.tensor`, `torch.as_tensor`, `torch.asarray` or a typed constructor
 (`torch.FloatTensor`, ...) of a list or tuple that holds tensors on the device, or of a
@@ -56,9 +57,9 @@ class Joint(nn.Module):
 ```
 
 ## Fix safety
-Unsafe: the result stays on the device and in the graph, and has the elements' own dtype and shape:
-elements of shape (1,) give shape (n, 1), and elements of several dtypes are promoted or refused.
-There is no fix where a dtype is asked for.
+Unsafe: the result stays on the device and in the graph, and has the elements' own dtype: elements
+of several dtypes are promoted or refused. Tensors known to have one dimension are joined by
+`torch.cat`. There is no fix where a dtype is asked for, or the number of dimensions is not known.
 
 ## Measure
 Timed are ten forward passes, each with two elements. On a CPU little gain is expected, and more on
@@ -89,22 +90,21 @@ from torchlint.semantic.values.inferred import inferred
 
 _FACTORIES = ops.dotted("from-data", "lists")
 _UNTYPED = ops.dotted("from-data", "lists", "own-dtype")
-_DETACHED = (
-    "{factory} of tensors reads each back to the host and drops their gradients; use torch.stack."
-)
-_ITEMS = (
-    "{factory} takes numbers that .item() reads one by one; join the tensors with "
-    "torch.stack, on the device."
-)
-_NOTE = (
-    "The result stays on the device and in the graph, and has the dtype and shape of the elements."
-)
+_DETACHED = "{factory} of tensors reads each back to the host and drops their gradients; {joined}."
+_ITEMS = "{factory} takes numbers that .item() reads one by one; on the device, {joined}."
+_JOINED: dict[int | None, str] = {0: "use torch.stack", 1: "use torch.cat, which keeps the shape"}
+_FIXED: dict[int | None, tuple[str, str]] = {
+    0: ("stack", "Stack the tensors"),
+    1: ("cat", "Concatenate the tensors"),
+}
+_EITHER = "torch.stack joins tensors without a dimension, torch.cat those of shape (1,)"
+_NOTE = "The result stays on the device and in the graph, and has the dtype of the elements."
 
 rule = Rule(
     __name__,
     __doc__,
     code="TL606",
-    message="{factory} of tensors reads each of them back to the host; use torch.stack.",
+    message="{factory} of tensors reads each of them back to the host; {joined}.",
     severity="warning",
     default=True,
     effect="launch",
@@ -125,7 +125,17 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     message = _ITEMS if not tensors else _DETACHED if _graph(module, data) else None
     severity = None if heat_of(module, node).hot else Severity.INFO
     fix = _fix(module, node, data) if tensors else None
-    yield Hit(node, {"factory": module.shown(node.func)}, fix, severity, message)
+    words = {"joined": _JOINED.get(_rank(module, data), _EITHER)}
+    yield Hit(node, {"factory": module.shown(node.func), **words}, fix, severity, message)
+
+
+def _rank(module: Module, data: cst.BaseExpression) -> int | None:
+    """Return how many dimensions each of the tensors has, or None where that is not known."""
+    match data:
+        case cst.ListComp(elt=cst.Call(func=cst.Attribute(value=read, attr=cst.Name("item")))):
+            return inferred(module, read).rank
+    item = inferred(module, data).item
+    return item.rank if item is not None and item.tensor else None
 
 
 def _reads(module: Module, data: cst.BaseExpression) -> bool:
@@ -145,20 +155,20 @@ def _graph(module: Module, data: cst.BaseExpression) -> bool:
 
 
 def _fix(module: Module, node: cst.Call, data: cst.BaseExpression) -> Fix | None:
-    """Return the rewrite to stack, where everything in the list is a 0-dim tensor and only a device
-    is asked for: of a tensor with one element in a row, ``torch.tensor([x])`` makes a number."""
+    """Return the rewrite that joins tensors, all without a dimension or all of shape (1,), where
+    only a device is asked for: of one element in a row, ``torch.tensor([x])`` takes the number."""
     given = {keyword_of(arg) for arg in node.args[1:]}
-    item = inferred(module, data).item
-    whole = item is not None and item.tensor and item.rank == 0
+    rank = _rank(module, data)
     if (
         not isinstance(node.func, cst.Attribute)
         or module.name(node.func) not in _UNTYPED
         or given - {"device"}
-        or not whole
+        or rank not in _FIXED
     ):
         return None
-    stack = node.func.with_changes(attr=cst.Name("stack"))
+    verb, title = _FIXED[rank]
     new = node.with_changes(
-        func=stack, args=[node.args[0].with_changes(comma=cst.MaybeSentinel.DEFAULT)]
+        func=node.func.with_changes(attr=cst.Name(verb)),
+        args=[node.args[0].with_changes(comma=cst.MaybeSentinel.DEFAULT)],
     )
-    return Fix((Replace(node, new),), Safety.UNSAFE, "Stack the tensors", _NOTE)
+    return Fix((Replace(node, new),), Safety.UNSAFE, title, _NOTE)

@@ -14,6 +14,7 @@ from torchlint.semantic.code.calls import arguments_of, keyword_argument
 from torchlint.semantic.code.reaching import assigned_to, definitions_of
 from torchlint.semantic.code.scopes import base_names
 from torchlint.semantic.code.tree import is_name, method_called
+from torchlint.semantic.data.samples import uses_gpu
 from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.project.asked import bases_behind
@@ -262,14 +263,15 @@ def _calls(module: Module, function: cst.CSTNode) -> Iterator[cst.Call]:
     no="the samples are made on the CPU",
 )
 def cuda_samples(module: Module, loader: cst.Call) -> bool:
-    """Say whether a loader's dataset or collate function puts samples on the device itself."""
+    """Say whether a loader's dataset or collate function puts samples on the device itself,
+    or makes them there."""
     bound = arguments_of(module, loader, DATALOADER)
     dataset, collate = bound.value("dataset"), bound.value("collate_fn")
     holders: list[tuple[Module, Function]] = []
     if dataset is not None:
         found = [
             definitions_behind.method(module, inferred(module, dataset), name)
-            for name in ("__getitem__", "__init__")
+            for name in ("__getitem__", "__iter__", "__init__")
         ]
         holders += [each for each in found if each is not None]
     if collate is not None:
@@ -281,6 +283,6 @@ def cuda_samples(module: Module, loader: cst.Call) -> bool:
             holders.append(other)
     for where, holder in holders:
         for call in where.within(holder, cst.Call, nested=True):
-            if transfer_of(where, call) is not None:
+            if transfer_of(where, call) is not None or uses_gpu(where, call):
                 return True
     return False

@@ -8,15 +8,19 @@ import libcst as cst
 from torchlint.base.regex import regex
 from torchlint.semantic.code.calls import arguments_of, keyword_argument
 from torchlint.semantic.code.flow import call_sites, writes_of
-from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.names import Binding, dotted_text
 from torchlint.semantic.code.tree import attr_of, method_called
+from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import number_of
+from torchlint.semantic.torch import ops
 from torchlint.semantic.torch.names import DATALOADER
 from torchlint.semantic.torch.spelling import COLLATE, called
 from torchlint.semantic.values.classes import is_dataset
-from torchlint.semantic.values.inferred import inferred
+from torchlint.semantic.values.inferred import inferred, is_model_call
+from torchlint.semantic.values.place import named_device, on_device
+from torchlint.semantic.values.value import ACCEL, CUDA
 
 # Calls that give the same for the same arguments, and read nothing that may change.
 _PURE = regex(
@@ -111,6 +115,74 @@ def _fixed_name(module: Module, name: cst.Name, scope: cst.CSTNode) -> bool:
     value = statement.value if isinstance(statement, (cst.Assign, cst.AnnAssign)) else None
     plain = isinstance(module.parent(writes[0]), (cst.AssignTarget, cst.AnnAssign))
     return value is not None and plain and is_fixed(module, value, scope)
+
+
+# -- on the GPU ------------------------------------------------------------------------------------
+
+
+@question(yes="`{0}` uses the GPU", no="`{0}` is not known to use the GPU")
+def uses_gpu(module: Module, node: cst.Call) -> bool:
+    """Say whether a call moves to, creates on or computes on a GPU."""
+    moved, name = transfer_of(module, node), module.name(node.func)
+    if moved is not None:
+        return _cuda(module, moved.device, moved.target)
+    if name in ops.FACTORIES or name in ops.DATA_FACTORIES:
+        target = keyword_argument(module, node, "device")
+        return _cuda(module, named_device(module, target), target)
+    return is_model_call(module, node) and inferred(module, node).device == CUDA
+
+
+def _cuda(module: Module, device: str | None, target: cst.BaseExpression | None) -> bool:
+    """Say whether a device is CUDA: by itself, or as the class or else the file that chooses it
+    names CUDA."""
+    if device != ACCEL:
+        return device == CUDA
+    chooser: cst.CSTNode | None = None
+    match target:
+        case cst.Attribute(value=cst.Name(value="self")):
+            chooser = module.class_of(target)
+        case cst.Attribute():  # A tensor's own device, or one that the caller chooses.
+            return False
+        case cst.Name():
+            _, bindings = module.names.bindings(target.value, target)
+            if any(map(_of_samples, bindings)):
+                return False
+    return "cuda" in module.source(chooser or module.root)
+
+
+def _of_samples(bound: Binding) -> bool:
+    """Say whether a device is that of a tensor, or is left to the caller, who may give none."""
+    match bound:
+        case Binding(node=cst.Param(default=cst.Name("None"))):
+            return True
+        case Binding(value=cst.Attribute(value=cst.Name(holder), attr=cst.Name("device"))):
+            return holder != "self"
+    return False
+
+
+@question(
+    yes="the samples are made on the GPU, out of nothing that lies on the host",
+    no="the samples are not known to be made on the GPU alone",
+)
+def made_on_gpu(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether the dataset around `node` makes tensors on the GPU, and neither moves anything
+    there nor takes anything out of what it keeps."""
+    cls = module.class_of(node)
+    if cls is None:
+        return False
+    calls = [call for call in module.within(cls, cst.Call, nested=True) if uses_gpu(module, call)]
+    names = [module.name(call.func) for call in calls]
+    kept = (
+        part.value
+        for part in module.within(cls, cst.Subscript, nested=True)
+        if isinstance(part.value, cst.Attribute)
+    )
+    return (
+        any(name in ops.FACTORIES for name in names)
+        and not any(name in ops.DATA_FACTORIES for name in names)
+        and not any(transfer_of(module, call) for call in calls)
+        and all(on_device(module, holder) for holder in kept)
+    )
 
 
 # -- loaders ---------------------------------------------------------------------------------------

@@ -58,6 +58,11 @@ _SOLVES = ops.having("precise")
 """Decompositions, solutions of systems, determinants: work for a CPU where they are small."""
 _NORMS = ops.having("linalg", "reduce")
 _TOKENIZER = regex(r"token|vocab|processor|bpe|sentencepiece|(^|_)sp(_|$)", re.IGNORECASE)
+_VOCABULARY = regex(r"vocab(ulary)?$", re.IGNORECASE)
+_LOOKS_UP = regex(r"^((get|look_?up|find)(_|$)|(id|idx|index)(2|_?to_))")
+"""Methods of a vocabulary that give what stands at a number."""
+_GATHERS = frozenset("append extend add insert print".split())
+"""What may as well be done with the results of many steps, later."""
 _TOKENIZES = regex(r"(tokenizer|processor|tokenize)$")
 """What takes texts, called as it is."""
 _SHOWS = regex(r"^wandb\.(Image|Video|Audio|Table|Histogram|Object3D)$")
@@ -388,7 +393,41 @@ def needed_at_once(module: Module, node: cst.CSTNode) -> bool:
 
 def _needs_at_once(module: Module, part: cst.CSTNode, place: cst.CSTNode) -> bool:
     return isinstance(place, cst.Call) and (
-        _takes_it_away(module, place) or (isinstance(part, cst.Arg) and _spells(module, place))
+        _takes_it_away(module, place)
+        or (isinstance(part, cst.Arg) and (_spells(module, place) or _looks_up(module, place)))
+    )
+
+
+def _looks_up(module: Module, call: cst.Call) -> bool:
+    """Say whether a number is looked up in a vocabulary, and the step goes on with what stands
+    there: it builds an object of it, or tests it, and does not only gather it."""
+    match call.func:
+        case cst.Attribute(value=holder, attr=cst.Name(value=method)):
+            name = (dotted_text(holder) or "").rpartition(".")[2]
+        case _:
+            return False
+    if not _VOCABULARY.search(name) or inferred(module, holder).kind == "module":
+        return False
+    known = functions(module, call)
+    if not (all(_gives_element(*each) for each in known) if known else _LOOKS_UP.match(method)):
+        return False
+    places = destinations(module, call)
+    return any(
+        (isinstance(place, cst.Call) and _last_name(place) not in _GATHERS)
+        or asks_value(module, place)
+        for place in places
+    )
+
+
+def _last_name(call: cst.Call) -> str | None:
+    return method_called(call) or dotted_text(call.func)
+
+
+def _gives_element(where: Module, function: cst.FunctionDef | cst.Lambda) -> bool:
+    """Say whether all that a function returns are elements of a list or dict of its object."""
+    back = returned(where, function)
+    return bool(back) and all(
+        isinstance(each, cst.Subscript) and not inferred(where, each.value).tensor for each in back
     )
 
 
