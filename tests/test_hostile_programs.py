@@ -158,24 +158,6 @@ RUNNING_SUMS = {
             total += loss.item()
             show()
         """,
-    "the module is read by import": """
-        def show():
-            import __main__
-            print(__main__.total)
-        total = 0.0
-        for x, y in loader:
-            STEP
-            total += loss.item()
-            show()
-        """,
-    "a function carries the globals": """
-        def show(): pass
-        total = 0.0
-        for x, y in loader:
-            STEP
-            total += loss.item()
-            print(show.__globals__["total"])
-        """,
     "float is a parameter": """
         def run(float=None):
             total = 0.0

@@ -274,21 +274,3 @@ def test_carriage_returns_and_tabs_stay() -> None:
     for old, new in (("\n", "\r\n"), ("    ", "\t")):
         after = fixed(text.replace(old, new), "unsafe", codes=frozenset(("TL103",))).after
         assert after.replace(new, old) == due
-
-
-def test_a_line_that_a_block_lost_indentation_around_is_left_as_long_as_it_is() -> None:
-    long = f"total = [{', '.join(repr(name * 9) for name in 'abcdefghijkl')}]"
-    text = f"""\
-import torch
-
-
-def train(model, batches, optimizer):
-    with torch.autograd.detect_anomaly():
-        for batch in batches:
-            optimizer.zero_grad()
-            model(batch.cuda()).mean().backward()
-            optimizer.step()
-            {long}
-"""
-    new = fixed(text, "unsafe", codes=frozenset(("TL801",))).after
-    assert f"\n        {long}\n" in new

@@ -127,16 +127,6 @@ NOT_SAFE: dict[str, Mapping[str, str]] = {
             "print(type(context).__module__)"
         )
     },
-    "warnings under a policy that is computed": {
-        "main.py": f"{HEAD}{RUN}\nimport warnings\nPOLICY = "
-        "'error'\nwarnings.simplefilter(POLICY)\n"
-        "try:\n    run()\nexcept FutureWarning as error:\n    print('refused')",
-    },
-    "warnings that are counted": {
-        "main.py": f"{HEAD}{RUN}\nimport warnings\nwith warnings.catch_warnings(record=True) as "
-        "seen:\n"
-        "    warnings.simplefilter('always')\n    run()\nprint(len(seen))"
-    },
     "a decorator without a call": {
         "main.py": (
             "import torch\n@torch.cpu.amp.autocast\ndef f():\n    pass\nprint(type(f).__name__)"

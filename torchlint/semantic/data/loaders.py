@@ -287,7 +287,12 @@ def settings(module: Module, loader: cst.Call) -> Arguments | None:
         init = method_of(where, cls, "__init__")
         if init is not None:
             inner = _super_init(where, init)
+            if inner is not None and _hands_on(init, inner):
+                kept = _leaves_settings(where, init)
+                return arguments_of(module, loader, DATALOADER) if kept else None
             return arguments_of(where, inner, DATALOADER) if inner is not None else None
+    if family:
+        return arguments_of(module, loader, DATALOADER)
     found = [
         settings(where, call)
         for where, function in definitions_behind.functions(module, loader)
@@ -299,6 +304,18 @@ def settings(module: Module, loader: cst.Call) -> Arguments | None:
 
 def _super_init(module: Module, init: cst.FunctionDef) -> cst.Call | None:
     return next(filter(_is_super, module.within(init.body, cst.Call)), None)
+
+
+def _hands_on(init: cst.FunctionDef, inner: cst.Call) -> bool:
+    """Say whether ``__init__`` takes ``*args, **kwargs`` and gives just these to its base."""
+    return [arg.star for arg in inner.args] == ["*", "**"] and len(init.params.params) == 1
+
+
+def _leaves_settings(module: Module, init: cst.FunctionDef) -> bool:
+    """Say whether ``__init__`` does no more with its ``**kwargs`` than to give them to its base."""
+    rest = init.params.star_kwarg
+    names = () if rest is None else reads_of(module, init.body, rest.name.value)
+    return len(names) <= 1
 
 
 @question(

@@ -6,7 +6,7 @@ A mask is worked out as the three values that it has below its diagonal, on it a
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import libcst as cst
@@ -16,7 +16,7 @@ from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.numbers import spelled_number
 from torchlint.semantic.code.reaching import definitions_of, readers_of
-from torchlint.semantic.code.tree import is_name
+from torchlint.semantic.code.tree import attr_of, is_name
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
@@ -27,7 +27,7 @@ from torchlint.semantic.values.operations import Operation, operation_of
 
 _NOTHING_LEFT = -1e4
 """From here on, ``exp`` of a score is 0 in float32."""
-_KEEPS = ops.having("same") | ops.having("move")
+_SAME = ops.having("same") | ops.having("move") | ops.having("view")
 _INDEXED = 2
 _SQUARE_MASK = "generate_square_subsequent_mask"
 
@@ -40,6 +40,10 @@ class Triangle(NamedTuple):
     on: float
     above: float
     boolean: bool = False
+
+    def each(self, change: Callable[[float], float], boolean: bool = False) -> Triangle:
+        """Return the matrix with each value changed."""
+        return Triangle(change(self.below), change(self.on), change(self.above), boolean)
 
 
 @question(
@@ -73,8 +77,22 @@ def _triangle(module: Module, node: cst.BaseExpression | None) -> Triangle | Non
             return _named(module, node)
         case cst.Attribute(value=cst.Name("self"), attr=cst.Name(name)):
             return _kept(module, node, name)
+        case cst.Attribute(value=inner, attr=cst.Name("T" | "mT")):
+            return _turned(_triangle(module, inner))
         case cst.Subscript(value=inner) if _from_the_start(node):
             return _triangle(module, inner)
+        case cst.UnaryOperation(operator=cst.BitInvert(), expression=inner):
+            found = _triangle(module, inner)
+            return found.each(_negated, True) if found is not None and found.boolean else None
+        case cst.UnaryOperation(operator=cst.Minus(), expression=inner):
+            found = _triangle(module, inner)
+            return found.each(float.__neg__) if found is not None and not found.boolean else None
+        case cst.Comparison(left=left, comparisons=[comparison]):
+            test = _TESTS.get(type(comparison.operator))
+            found, limit = _triangle(module, left), _number(module, comparison.comparator)
+            if test is None or found is None or limit is None:
+                return None
+            return found.each(lambda value: float(test(value, limit)), True)
     found = _operation(module, node)
     return found if found is not None else _returned(module, node)
 
@@ -155,6 +173,26 @@ def _from_the_start(node: cst.Subscript) -> bool:
     return True
 
 
+def _turned(found: Triangle | None) -> Triangle | None:
+    return found and Triangle(found.above, found.on, found.below, found.boolean)
+
+
+def _negated(value: float) -> float:
+    return float(not value)
+
+
+# -- comparisons -----------------------------------------------------------------------------------
+
+_TESTS: dict[type[cst.BaseCompOp], Callable[[float, float], bool]] = {
+    cst.Equal: float.__eq__,
+    cst.NotEqual: float.__ne__,
+    cst.LessThan: float.__lt__,
+    cst.LessThanEqual: float.__le__,
+    cst.GreaterThan: float.__gt__,
+    cst.GreaterThanEqual: float.__ge__,
+}
+
+
 # -- operations ------------------------------------------------------------------------------------
 
 
@@ -165,18 +203,66 @@ def _operation(module: Module, node: cst.BaseExpression) -> Triangle | None:
     match found.name:
         case "ones" | "zeros" | "full":
             return _filled(module, found)
-    own = _triangle(module, found.operands[0]) if found.operands else None
-    if own is None:
+    if not found.operands:
         return None
+    own = _triangle(module, found.operands[0])
+    if found.name in ("mul", "sub"):
+        # A matrix times a number, or ``1 - matrix``.
+        if len(found.operands) != _INDEXED:
+            return None
+        first, second = found.operands
+        if own is not None:
+            number = _number(module, second)
+            times = number is not None and found.name == "mul" and not own.boolean
+            return own.each(lambda value: value * (number or 0.0)) if times else None
+        number, matrix = _number(module, first), _triangle(module, second)
+        if number is None or matrix is None or matrix.boolean:
+            return None
+        factor = number
+        if found.name == "mul":
+            return matrix.each(lambda value: value * factor)
+        return matrix.each(lambda value: factor - value)
+    return _changed(module, found, own) if own is not None else None
+
+
+def _changed(module: Module, found: Operation, own: Triangle) -> Triangle | None:
+    """Return what an operation makes of a matrix."""
     match found.name:
         case "tril" | "triu":
             return _cut(module, found, own)
-        case "bool":
-            below, on, above, _ = own
-            return Triangle(below != 0, on != 0, above != 0, True)
-    given = [*found.operands[1:], *found.keywords.values()]
-    devices = all(inferred(module, each).kind in ("device", "str") for each in given)
-    return own if found.name in _KEEPS and devices else None
+        case "transpose" | "t":
+            return _turned(own)
+        case "masked_fill":
+            mask = _triangle(module, found.argument(1, "mask"))
+            value = _number(module, found.argument(2, "value"))
+            if mask is None or not mask.boolean or value is None:
+                return None
+            below, on, above = (
+                value if hit else was for hit, was in zip(mask[:3], own[:3], strict=True)
+            )
+            return Triangle(below, on, above, own.boolean)
+        case "type" | "to" | "bool":
+            return _cast(module, found, own)
+        case "float" | "half" | "bfloat16" | "type_as":
+            return own.each(float)
+        case "permute" | "flatten" | "squeeze" | "flip":
+            return None
+        case "expand" | "contiguous" | "clone":
+            return own
+    return own if found.name in _SAME and _keeps_square(found) else None
+
+
+def _keeps_square(found: Operation) -> bool:
+    """Say whether a view only adds axes in front, as ``view(1, 1, n, n)`` and ``unsqueeze(0)``
+    do."""
+    given = found.operands[1:]
+    match found.name, given:
+        case "unsqueeze", [cst.Integer("0" | "1")]:
+            return True
+        case (("view" | "reshape"), [*front, rows, columns]):
+            ones = all(isinstance(each, cst.Integer) and each.value == "1" for each in front)
+            return ones and rows.deep_equals(columns)
+    return found.name not in ops.having("view") or found.name in ops.having("same")
 
 
 def _filled(module: Module, found: Operation) -> Triangle | None:
@@ -215,6 +301,19 @@ def _cut(module: Module, found: Operation, own: Triangle) -> Triangle | None:
         case "triu", 1:
             return own._replace(below=0.0, on=0.0)
     return None
+
+
+def _cast(module: Module, found: Operation, own: Triangle) -> Triangle | None:
+    """Return a matrix in another dtype or on another device."""
+    given = [*found.operands[1:], *found.keywords.values()]
+    if found.name == "bool" or any(_is_bool(module, each) for each in given):
+        return own.each(lambda value: float(value != 0), True)
+    if not own.boolean:
+        return own
+    kinds = {inferred(module, each).kind for each in given}
+    if any(attr_of(each) == "device" for each in given):
+        kinds = {"device"} if len(given) == 1 else kinds
+    return own if kinds <= {"device", "str"} else own.each(float) if kinds == {"dtype"} else None
 
 
 def _returned(module: Module, node: cst.BaseExpression) -> Triangle | None:

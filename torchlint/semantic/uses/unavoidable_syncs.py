@@ -667,8 +667,8 @@ def copies_up(module: Module, node: cst.BaseExpression) -> bool:
 def waits_to_copy_up(module: Module, node: cst.CSTNode) -> cst.Call | None:
     """Return the copy of a tensor of the host to the device, which waits for all work that is
     queued, in the same turn before `node`, with no run of a model, backward pass or step between
-    the two: a small copy behind it waits for nothing more. A batch is none: its copy need not
-    wait."""
+    the two: a small copy behind it waits for nothing more. The copy of a batch need not wait, and
+    what a factory makes need not be copied: neither is one."""
     turn = module.loop(node)
     if turn is None:
         return None
@@ -699,7 +699,7 @@ def waits_before(
 
 def _comes_from_host(module: Module, tensor: cst.BaseExpression) -> bool:
     value = inferred(module, tensor)
-    own = value.kind in ("?", "tensor") and value.origin not in (*OF_NETWORKS, "batch")
+    own = value.kind in ("?", "tensor") and value.origin not in {*OF_NETWORKS, "batch", "factory"}
     return own and value.device in (None, CPU)
 
 

@@ -149,7 +149,8 @@ class ValueSearch(ABC):
             self.unknown(definition, definition)
             return
         for read in readers_of(self.module, definition, name):
-            self.read(read, definition)
+            if (read,) not in self._seen:
+                self.read(read, definition)
 
 
 def parameter_of(

@@ -12,6 +12,7 @@ from torchlint.semantic.torch.spelling import MODEL, called
 from torchlint.semantic.values import library, methods, unmoved
 from torchlint.semantic.values.functions import PASS_THROUGH, Functions, has_keyword
 from torchlint.semantic.values.params import bind
+from torchlint.semantic.values.refilled import merged
 from torchlint.semantic.values.tensor_types import meant_type
 from torchlint.semantic.values.value import (
     ACCEL,
@@ -24,6 +25,7 @@ from torchlint.semantic.values.value import (
     STR,
     UNKNOWN,
     Value,
+    join,
     join_all,
     mix,
     ungraphed,
@@ -101,7 +103,24 @@ class Calls(Functions):
         unsure = found.tensor and (found.device is None or self._of_the_host(node))
         if len(callees) == 1 and (found.kind == "?" or unsure):
             found = self._for_arguments(callees[0], node, found)
+        if len(callees) == 1 and isinstance(callees[0], cst.FunctionDef):
+            self._merge(callees[0], node)
         return self.ran(found) if found.kind != "?" else None
+
+    def _merge(self, function: cst.FunctionDef, node: cst.Call) -> None:
+        """Take the values of a dict that a function puts into another one to be in that."""
+        names = merged(self.values.tree, function)
+        if names is None:
+            return
+        passed = bind(function, node, self.values.scopes.is_method(function))
+        into, source = (passed.get(name) for name in names)
+        text = dotted_text(into) if into is not None else None
+        if into is None or source is None or text is None:
+            return
+        held, given = self.recorded.get(into, UNKNOWN), self.recorded.get(source, UNKNOWN).item
+        if held.kind == "dict":
+            item = join(held.item, given) if held.item is not None and given is not None else given
+            self.env[text] = held.but(item=item, items=None, keyed=None)
 
     def _of_the_host(self, node: cst.Call) -> bool:
         """Say whether a call is given tensors of the CPU and no others."""

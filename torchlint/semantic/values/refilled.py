@@ -1,4 +1,5 @@
-"""Mappings whose values are brought to the host: ``{k: v.cpu() for k, v in batch.items()}``."""
+"""Mappings whose values are brought to the host, ``{k: v.cpu() for k, v in batch.items()}``, or to
+which a function adds those of another one, ``log[k] = log.get(k, 0) + v``."""
 
 from __future__ import annotations
 
@@ -6,6 +7,8 @@ from collections.abc import Callable
 
 import libcst as cst
 
+from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.tree import Tree, is_name
 from torchlint.semantic.values.value import CPU, Value
 
 _OF_TYPES = ("isinstance", "is_tensor", "hasattr")
@@ -29,3 +32,51 @@ def _asks_type(test: cst.BaseExpression) -> bool:
         case cst.Call(func=cst.Name(name) | cst.Attribute(attr=cst.Name(name))):
             return name in _OF_TYPES
     return False
+
+
+def merged(tree: Tree, function: cst.FunctionDef) -> tuple[str, str] | None:
+    """Return the names of a mapping and of another one whose values a function puts or adds to it
+    under their keys."""
+    for loop in tree.within(function.body, cst.For):
+        match loop:
+            case cst.For(
+                target=cst.Tuple(
+                    elements=[cst.Element(value=cst.Name(key)), cst.Element(value=cst.Name(value))]
+                ),
+                iter=cst.Call(func=func, args=[]),
+            ) if (source := _mapping(func)) is not None:
+                lines: list[cst.Assign | cst.AugAssign] = [*tree.within(loop.body, cst.Assign)]
+                for each in (*lines, *tree.within(loop.body, cst.AugAssign)):
+                    held = _under(each, key)
+                    if held is not None and _adds(each.value, value):
+                        return held, source
+    return None
+
+
+def _under(line: cst.Assign | cst.AugAssign, key: str) -> str | None:
+    """Return the dotted name of what a statement changes under the key of a name."""
+    match line:
+        case cst.Assign(targets=[cst.AssignTarget(target=target)]) | cst.AugAssign(target=target):
+            match target:
+                case cst.Subscript(
+                    value=held,
+                    slice=[cst.SubscriptElement(slice=cst.Index(value=cst.Name(under)))],
+                ) if under == key:
+                    return dotted_text(held)
+    return None
+
+
+def _adds(given: cst.BaseExpression, value: str) -> bool:
+    """Say whether an expression is a name's value, or adds it to something."""
+    match given:
+        case cst.BinaryOperation(left=left, operator=cst.Add(), right=right):
+            return is_name(left, value) or is_name(right, value)
+    return is_name(given, value)
+
+
+def _mapping(func: cst.BaseExpression) -> str | None:
+    """Return the dotted name of the mapping whose items a call of a name gives."""
+    match func:
+        case cst.Attribute(value=held, attr=cst.Name("items")):
+            return dotted_text(held)
+    return None
