@@ -64,11 +64,6 @@ SHAPES = {
         "y = q * torch.from_numpy(np.array(list(range(q.size()[0])))).long().to(where)",
         "safe",
     ),
-    "an array of a range, moved to the device of a tensor": (
-        "n = x.size()[0]\n"
-        "y = q * torch.from_numpy(np.asarray(range(1, n + 1))).long().to(x.device)",
-        "safe",
-    ),
     "an array of a range that is not cast": (
         "y = q * torch.from_numpy(np.asarray(range(0, len(q)))).cuda()",
         "unsafe",

@@ -349,14 +349,6 @@ def epochs(body: str, end: str, before: str = "") -> str:
 
 
 PROGRAMS |= {
-    "a list over epochs, looked at behind each": epochs(
-        "print(np.mean(found[-7:]), sum(found) / len(found), min(found), found[-1])\n"
-        "kept.append(found[2:])\n",
-        "found, kept",
-    ),
-    "a list over epochs, printed before each, and emptied": epochs(
-        "if epoch == 0:\n    found.clear()\n", "found, kept", "print(found)\n"
-    ),
     "below each other": function(
         "seen = {}\n",
         "first = loss.item()\nsecond = (out * 2).mean().item()\n\nthird = out.std().item()\n"

@@ -54,10 +54,6 @@ SHAPES = {
     "index of what is computed": ("p = q * 2\ny = p.t()[torch.arange(q.size(0)), 0]", "safe"),
     "range": ("y = q[range(len(q)), q.argmax(1)]", "safe"),
     "range as a list": ("y = q[list(range(len(q))), q.argmax(1)]", "safe"),
-    "range between sizes": (
-        "n = min(q.size(0), 4) // 2\ny = q[range(n, 2 * n), 0] + q[range(n, n + 1), 1]",
-        "safe",
-    ),
     "bound in both branches": (
         "if len(q) > 2:\n    p = q + 1\nelse:\n    p = q\nrows = torch.arange(3)[:, None]\n"
         "y = p[rows, 0]",

@@ -136,7 +136,6 @@ ROUNDED = {
     "a mixture is copied": step(ZIP + "    a.data.copy_(a.data * (1.0 - rate) + b.data * rate)\n"),
     "the other way": step(ZIP + "    a.data.copy_(rate * b.data + (1 - rate) * a.data)\n"),
     "a product is added": step(ZIP + "    a.data.mul_(0.9)\n    a.data += 0.1 * b.data\n"),
-    "the way is added": step(ZIP + "    a.data.sub_((1 - 0.9) * (a.data - b.data))\n"),
     "gradient descent": step(
         "for p in fast.parameters():\n    p.data -= rate * p.grad\n"
         "for p in fast.parameters():\n    p.data.add_(p.grad, alpha=-rate)\n"

@@ -190,7 +190,7 @@ def _keeps_last(module: Module, inner: cst.BaseExpression, axes: list[cst.BaseEx
 
 @question()
 def written_rank(module: Module, node: cst.BaseExpression) -> int | None:
-    """Return the number of dimensions that sizes or axes spell out;
+    """Return the number of dimensions that sizes, axes or a pattern of ``rearrange`` spell out;
     None where they do not."""
     match node:
         case cst.Name():
@@ -203,6 +203,8 @@ def written_rank(module: Module, node: cst.BaseExpression) -> int | None:
                 for e in node.slice
             )
             return None if whole is None or not number else whole - len(node.slice)
+        case cst.Call(args=[_, cst.Arg(value=cst.SimpleString() as pattern), *_]):
+            return _of_pattern(str(pattern.raw_value))
     found_here = operation_of(module, node)
     if found_here is None or not found_here.operands:
         return None
@@ -231,3 +233,15 @@ def _bound(module: Module, name: cst.Name, made: cst.CSTNode) -> int | None:
 
 def _is_row(node: cst.CSTNode) -> TypeGuard[cst.Tuple | cst.List]:
     return isinstance(node, (cst.Tuple, cst.List))
+
+
+def _of_pattern(pattern: str) -> int | None:
+    """Return how many axes ``b n (h d) -> b h n d`` gives."""
+    _, arrow, result = pattern.partition("->")
+    if not arrow or "..." in result or "," in pattern:
+        return None
+    depth = axes = 0
+    for word in result.replace("(", " ( ").replace(")", " ) ").split():
+        axes += depth == 0 and word != ")"
+        depth += (word == "(") - (word == ")")
+    return axes

@@ -618,7 +618,10 @@ class _Region:
         see; None where they see no such name."""
         for each in self._origins(tensor):
             found = cst.Attribute(each, cst.Name("device"))
-            if all(self._known(found, tensor, factory) for factory in self.factories):
+            if all(
+                self._known(found, tensor, factory) and not self._asked_first(each, tensor, factory)
+                for factory in self.factories
+            ):
                 return found
         return None
 
@@ -664,21 +667,16 @@ class _Region:
         root = device
         while isinstance(root, cst.Attribute):
             root = root.value
-        if not isinstance(root, cst.Name) or self._asked_first(root.value, at, factory):
-            return False
-        return self._same_name(root.value, at, factory)
+        return isinstance(root, cst.Name) and self._same_name(root.value, at, factory)
 
-    def _asked_first(self, name: str, at: cst.CSTNode, factory: cst.Call) -> bool:
-        """Say whether a test around `at`, and not around a factory, asks for a name, which may hold
+    def _asked_first(self, holder: cst.BaseExpression, at: cst.CSTNode, factory: cst.Call) -> bool:
+        """Say whether a test around `at`, and not around a factory, asks for a tensor, which may be
         None where the factory stands: ``if label is not None: label[indices]``."""
         known = {id(test) for test, _ in conditions_around(self.module, factory)}
         tests = [t for t, _ in conditions_around(self.module, at) if id(t) not in known]
-        return any(
-            read.value == name
-            for test in tests
-            for read in self.module.within(test, cst.Name)
-            if isinstance(read, cst.Name)
-        )
+        text = dotted_text(holder)
+        reads = (each for test in tests for each in self.module.within(test, cst.BaseExpression))
+        return any(dotted_text(each) == text for each in reads)
 
     def _sets(self, device: cst.BaseExpression, here: cst.CSTNode | None) -> bool:
         """Say whether the function assigns an attribute on the way to the device."""
