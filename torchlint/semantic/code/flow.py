@@ -39,8 +39,7 @@ class Flow:
         self._sites: dict[cst.CSTNode, list[cst.Call]] | None = None
         self.instances = Instances(tree, names, scopes)
         self._uses: dict[str, tuple[list[cst.Name], list[int]]] = {}
-        self._reads: dict[str, tuple[list[cst.Name], list[int]]] = {}
-        self._writes: dict[str, tuple[list[cst.Name], list[int]]] = {}
+        self._told_apart: dict[tuple[str, bool], tuple[list[cst.Name], list[int]]] = {}
 
     @remembered
     def callees(self, call: cst.Call) -> tuple[Function, ...]:
@@ -287,19 +286,19 @@ class Flow:
 
     def reads(self, scope: cst.CSTNode, name: str) -> list[cst.Name]:
         """Return the reads of `name` inside `scope`; ``x += 1`` counts as a write only."""
-        if name not in self._reads:
-            every = self.names_in(self.tree.root, name)
-            read = [node for node in every if not self.is_write(node)]
-            self._reads[name] = self._with_orders(read)
-        nodes, orders = self._reads[name]
-        return self.tree.inside(nodes, orders, scope) if nodes else []
+        return self._told(scope, name, writes=False)
 
     def writes(self, scope: cst.CSTNode, name: str) -> list[cst.Name]:
         """Return the places inside `scope` that bind `name`, augmented assignments included."""
-        if name not in self._writes:
+        return self._told(scope, name, writes=True)
+
+    def _told(self, scope: cst.CSTNode, name: str, *, writes: bool) -> list[cst.Name]:
+        """Return the writes of a name inside `scope`, or else its reads."""
+        if (name, writes) not in self._told_apart:
             every = self.names_in(self.tree.root, name)
-            self._writes[name] = self._with_orders([node for node in every if self.is_write(node)])
-        nodes, orders = self._writes[name]
+            kind = [node for node in every if self.is_write(node) == writes]
+            self._told_apart[name, writes] = self._with_orders(kind)
+        nodes, orders = self._told_apart[name, writes]
         return self.tree.inside(nodes, orders, scope) if nodes else []
 
 

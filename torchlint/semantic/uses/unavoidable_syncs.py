@@ -120,7 +120,8 @@ def nearest(
         begin = bisect.bisect_left(orders, module.tree.order[first])
         end = bisect.bisect_right(orders, module.tree.ends[last])
         # A call that begins before the first one may hold it, and then is done behind it.
-        around = (each for each in module.ancestors(first) if each in calls[:begin])
+        earlier = calls[:begin]
+        around = [each for each in module.ancestors(first) if each in earlier]
         between = itertools.chain(around, calls[begin:end])
         behind = (each for each in between if _comes_behind(module, each, first))
         if not any(_comes_behind(module, last, each) for each in behind):
