@@ -84,7 +84,12 @@ class Run:
             subprocess.TimeoutExpired: it was ended.
         """
         until = min(self.until, time.monotonic() + limit * self.factor)
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
+        places = [str(ROOT), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(filter(None, places)),
+            "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
+        }
         with tempfile.TemporaryFile() as errors:
             process = subprocess.Popen(
                 command,
