@@ -145,8 +145,7 @@ def keep(results: dict[str, Any], path: Path = OBSERVED) -> int:
     for name, result in items.items():
         observed = result.get("observed", {"unavailable": "not run"})
         if not observed.get("unavailable"):
-            lines = [line for line in observed["lines"] if line["kind"] == "sync"]
-            syncs = {str(line["line"]): line["count"] for line in lines}
+            syncs = {str(line): count for line, count in _syncs(observed).items()}
             totals = {key: observed[key] for key in _TOTALS}
             seen[name] = {"text": result["text"], "syncs": syncs, **totals}
     head = {key: results[key] for key in _HEAD}

@@ -1,8 +1,7 @@
 """What people write, each with what a GPU is predicted to do: indexing, factories, optimizers,
 loaders, metrics, layers.
 
-Predicted from PyTorch's sources, and not yet seen on a GPU: the next run of
-``benchmarks/on_gpu.py ledger`` says which of them hold.
+Predicted from PyTorch's sources; ``ledger_observed.json`` has what a GPU did.
 """
 
 from __future__ import annotations
@@ -137,6 +136,13 @@ WRITTEN: tuple[Case, ...] = (
     program("rows repeated by a number", X + "y = x.repeat_interleave(2, dim=0)"),
     program("sorting", X + "y = x.sort(), x.topk(2), x.argsort(), x.kthvalue(1), x.median()"),
     program("quantile", X + "y = x.quantile(0.5)"),
+    program(
+        "quantiles of the device",
+        X + "q = x.new_tensor([0.1, 0.9])\ny = torch.quantile(x, q, dim=0)",
+        *sent(3, 8),
+    ),
+    program("nanquantile", X + "y = x.nanquantile(0.5), torch.nanquantile(x, 0.5, dim=1)"),
+    program("quantile of what is read", X + "y = x.quantile(0.5).item()", *read(3, 4, "item()")),
     program(
         "searching", X + 'b = torch.linspace(0, 1, 3, device="cuda")\ny = torch.bucketize(x, b)'
     ),

@@ -71,6 +71,8 @@ class Log(threading.local):
     """Whether the running torch function was given a CUDA tensor."""
     mixed: tuple[bool, bool] = (False, False)
     """Whether it was also given host tensors: (with dimensions, numbers)."""
+    host_check: bool = False
+    """Whether the running function reads elements only of tensors that truly lie on the host."""
     requested: bool | None = None
     """The device that the running factory function was asked for: CUDA, host, or not in a
     factory."""

@@ -25,6 +25,11 @@ _no_function: Any = torch._C.DisableTorchFunction
 
 _MIXING = frozenset({torch.ctc_loss, torch.nn.functional.ctc_loss})
 """Functions that take host tensors next to CUDA tensors: lengths."""
+_HOST_CHECKS = frozenset(
+    {torch.quantile, torch.Tensor.quantile, torch.nanquantile, torch.Tensor.nanquantile}
+)
+"""Functions that check values of tensors on the host, and nothing on a GPU: here all tensors lie on
+the host (``quantile_checks`` in ``aten/src/ATen/native/Sorting.cpp``)."""
 _INDEXING = frozenset({torch.Tensor.__getitem__, torch.Tensor.__setitem__})
 
 
@@ -50,7 +55,7 @@ class FunctionMode(TorchFunctionMode):
         if func in _INDEXING:
             args = masks_made(self._events, args)
         now = self._events.now
-        before = now.ambient, now.mixed
+        before = now.ambient, now.mixed, now.host_check
         # (has CUDA tensors, (and host tensors with dimensions, and numbers in host memory)).
         cuda = host = number = False
         with _no_function():
@@ -65,10 +70,11 @@ class FunctionMode(TorchFunctionMode):
         now.ambient, now.mixed = cuda, (cuda and host, cuda and number)
         if func in _MIXING:
             now.mixed = (False, False)
+        now.host_check = func in _HOST_CHECKS
         try:
             return func(*args, **kwargs)
         finally:
-            now.ambient, now.mixed = before
+            now.ambient, now.mixed, now.host_check = before
 
 
 class DispatchMode(TorchDispatchMode):

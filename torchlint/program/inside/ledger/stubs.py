@@ -50,6 +50,11 @@ def _constant(value: Any) -> Callable[..., Any]:
     return lambda *args, **kwargs: value
 
 
+def _constants(names: str, value: Any) -> dict[str, Callable[..., Any]]:
+    """A function for each name: ``torch._dynamo`` refuses one that stands under several."""
+    return {name: _constant(value) for name in names.split()}
+
+
 class _StreamContext:
     """``torch.cuda.stream(s)``: makes a stream the current one for the block."""
 
@@ -80,10 +85,10 @@ class _DeviceBlock:
 
 def _cuda_values() -> dict[str, Any]:
     """Functions that answer, by name."""
-    values: dict[str, Any] = dict.fromkeys(_ZERO.split(), _constant(0))
-    values |= dict.fromkeys(_NOTHING.split(), _constant(None))
-    values |= dict.fromkeys(_TRUE.split(), _constant(True))
-    return values | {
+    return {
+        **_constants(_ZERO, 0),
+        **_constants(_NOTHING, None),
+        **_constants(_TRUE, True),
         "device_count": _constant(1),
         "_device_count_nvml": _constant(1),
         "get_device_name": _constant(NAME),
@@ -142,7 +147,7 @@ def _cuda(events: Events, patches: Patches, legacy: dict[str, Any]) -> Any:
     patches.set(torch._C, "_nccl_version", _constant((2 << 32) | (27 << 16)), new=True)
     patches.set(torch, "has_cuda", True, new=True)
     names = "rangePushA rangePop markA rangeStartA rangeEnd deviceRangeStart deviceRangeEnd"
-    marks = SimpleNamespace(**dict.fromkeys(names.split(), _constant(0)))
+    marks = SimpleNamespace(**_constants(names, 0))
     patches.set(cuda.nvtx, "_nvtx", marks)
     return state
 
@@ -163,10 +168,10 @@ def _accelerator(events: Events, patches: Patches, state: Any) -> None:
         "set_device_index set_device_idx set_stream empty_cache empty_host_cache "
         "reset_peak_memory_stats reset_accumulated_memory_stats"
     )
-    zero = ("current_device_index", "current_device_idx", *_ZERO.split()[:4])
     values = {
-        **dict.fromkeys(nothing.split(), _constant(None)),
-        **dict.fromkeys(zero, _constant(0)),
+        **_constants(nothing, None),
+        **_constants("current_device_index current_device_idx", 0),
+        **{name: _constant(0) for name in _ZERO.split()[:4]},
         "is_available": _constant(True),
         "device_count": _constant(1),
         "current_accelerator": _constant(torch.device("cuda")),
