@@ -28,9 +28,6 @@ from torchlint.verify.paired import rule_mode
 
 RESULTS = Path(__file__).parent / "results"
 _PAIRED = ("syncs", "h2d_bytes", "d2h_bytes", "staged")
-_BEYOND = 2.0
-"""A change that is larger by this factor, in logarithms, than that of any null control of its run
-stands, also where the rule's own null control was off."""
 
 
 def main() -> int:
@@ -131,10 +128,6 @@ def entry(variant: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
     }
     if nulls and machine["device"] == "cuda":
         found["nulls"] = [_rounded(min(nulls)), _rounded(max(nulls))]
-        low = (speed.get("ci99") or [None])[0]
-        largest = max(abs(math.log(null)) for null in nulls)
-        if found["verdict"] == "inconclusive" and low and math.log(low) > _BEYOND * largest:
-            found["verdict"], found["why"] = "faster", f"{found['why']}; far beyond all of them"
     return found
 
 

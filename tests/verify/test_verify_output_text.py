@@ -89,6 +89,14 @@ def test_the_null_control_is_the_last_row_and_has_no_verdict() -> None:
             "The machine is too noisy: the null control read 1.08x [1.04, 1.12].",
         ),
         (
+            reports.FAR,
+            "Predicted for a GPU: 35 -> 1 waits and 8,708 -> 8,448 B copied a step, by 2 of 3 "
+            "fixes. "
+            "On this CPU (2 cores, torch 2.13.0): 1 of 3 fixes is faster, 1 no change, 1 "
+            "inconclusive; together 3.09x [2.78, 3.28]. The machine is noisy: the null control read 1.08x [1.04, 1.12], and "
+            "less than that is open.",
+        ),
+        (
             reports.VIRTUAL,
             "Predicted for a CUDA device, no times taken: 2 of 3 fixes lower syncs or bytes; "
             "together 35 -> 1 syncs a step.",
@@ -101,7 +109,7 @@ def test_the_null_control_is_the_last_row_and_has_no_verdict() -> None:
         ),
         (reports.EMPTY, "On this CPU (2 cores, torch 2.13.0): nothing was compared."),
     ],
-    ids=["script", "mixed", "noisy", "virtual", "few-pairs", "empty"],
+    ids=["script", "mixed", "noisy", "far beyond noise", "virtual", "few-pairs", "empty"],
 )
 def test_the_headline_says_what_is_known(report: Report, sentence: str) -> None:
     assert sentences.headline(report) == sentence

@@ -476,8 +476,29 @@ def test_a_change_is_more_than_what_the_null_control_reads(
     assert ("the same code twice: " in why) == (found is Verdict.INCONCLUSIVE)
 
 
+@pytest.mark.parametrize(
+    ("ratio", "found"),
+    [
+        (made(4.48, (4.0, 5.06), (1.3, 5.26)), Verdict.FASTER),
+        (made(4.48, (4.0, 5.06), (1.29, 5.26)), Verdict.INCONCLUSIVE),
+        (made(0.25, (0.2, 0.3), (0.19, 0.76)), Verdict.SLOWER),
+        (made(0.25, (0.2, 0.3), (0.19, 0.78)), Verdict.INCONCLUSIVE),
+        (made(4.48, (0.0, math.inf), (0.0, math.inf)), Verdict.INCONCLUSIVE),
+    ],
+)
+def test_a_noisy_machine_decides_what_is_far_beyond_its_noise(ratio: Ratio, found: Verdict) -> None:
+    """Of an H200: two copies of the original read 1.03 to 1.14; 1.14 squared is 1.2996."""
+    got, why = statistics.verdict(ratio, null=NOISY)
+    assert got is found
+    noise = "null control read 1.08x"
+    decided = found is not Verdict.INCONCLUSIVE
+    assert why == (
+        f"{noise}, and this is far beyond it" if decided else f"machine too noisy: {noise}"
+    )
+
+
 def test_a_null_control_off_by_little_is_not_shown_as_one() -> None:
-    null = NullControl(made(1.004, (1.003, 1.005), (1.002, 1.006)), ok=False)
+    null = NullControl(made(1.004, (1.003, 1.005), (1.002, 1.2)), ok=False)
     assert statistics.verdict(FASTER, null=null)[1] == "machine too noisy: null control read 1.004x"
 
 

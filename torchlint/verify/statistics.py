@@ -52,6 +52,10 @@ little at first, as in the power family of Kim and DeMets (1987). What each look
 level, so that all of them together err no more often than one test at `ALPHA`, however the looks
 depend on each other."""
 
+FAR_BEYOND = 2.0
+"""By what factor, in logarithms, a change must exceed all that the null control reads where that
+control differs from 1: then no noise of that size explains it."""
+
 EQUIVALENCE = 0.05
 """How often ``no change`` may be an accident: the 95 % interval's remainder."""
 
@@ -268,8 +272,9 @@ def verdict(
     on the 99 % one::
 
         not exercised   no line that the fix changes ran
-        inconclusive    fewer than 8 pairs, or the null control's 99 % interval excludes 1, or its
-                        95 % interval reaches into that of what would be faster or slower
+        inconclusive    fewer than 8 pairs, or the null control's 99 % interval excludes 1 and this
+                        ratio's is not far beyond it, or its 95 % interval reaches into that of
+                        what would be faster or slower
         faster          ci99 above 1 and ratio >= 1 + min_effect   (and adjusted_p < 0.01 where given)
         slower          ci99 below 1 and ratio <= 1 / (1 + min_effect)   (the same)
         no change       ci95 inside [1 / (1 + min_effect), 1 + min_effect]
@@ -300,11 +305,11 @@ def verdict(
     if ratio is None or ratio.n < MIN_PAIRS:
         rounds = 0 if ratio is None else ratio.n
         return Verdict.INCONCLUSIVE, f"only {rounds} round{'s' * (rounds != 1)}; {remedy}"
+    noise = ""
     if null is not None and not null.ok:
-        return (
-            Verdict.INCONCLUSIVE,
-            f"machine too noisy: null control read {_times(null.ratio.estimate)}",
-        )
+        noise = f"null control read {_times(null.ratio.estimate)}"
+        if not _far_beyond(ratio, null.ratio):
+            return Verdict.INCONCLUSIVE, f"machine too noisy: {noise}"
     found, why = _from_intervals(ratio, min_effect)
     decided = found in (Verdict.FASTER, Verdict.SLOWER)
     if decided and level < ALPHA and ratio.p > level:
@@ -328,6 +333,7 @@ def verdict(
     if doubt:
         found, why = Verdict.INCONCLUSIVE, doubt
     reasons = [why] if why else []
+    reasons += [f"{noise}, and this is far beyond it"] if noise else []
     if not _overlap([launch.ci95 for launch in launches]):
         reasons.append(
             "unstable across launches: " + ", ".join(_shown(launch) for launch in launches)
@@ -342,6 +348,13 @@ def verdict(
         and abs(math.log(ratio.estimate / other.estimate)) >= math.log1p(min_effect)
     ]
     return found, "; ".join(reasons)
+
+
+def _far_beyond(ratio: Ratio, null: Ratio) -> bool:
+    """Whether the whole 99 % interval is further from 1, by `FAR_BEYOND`, than any of the null
+    control's."""
+    low, high, *noise = (math.log(end) if end else -math.inf for end in (*ratio.ci99, *null.ci99))
+    return max(low, -high) > FAR_BEYOND * max(map(abs, noise))
 
 
 def _from_intervals(ratio: Ratio, min_effect: float) -> tuple[Verdict, str]:

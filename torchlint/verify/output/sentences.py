@@ -39,20 +39,25 @@ def headline(report: Report) -> str:
         gain = "" if counts is None else _saved_all(counts, phrases.unit(report))
         return versions.outcome(report, _where(report), gain)
     gain = _for_a_gpu(report)
+    noise = ""
     if null is not None and not null.ok:
         read = phrases.ratio(null.ratio)
-        what = "no time is decided" if gain else "nothing is decided"
-        return (
-            f"{gain}{_where(report)}: {what}. The machine is too noisy: the null control read "
-            f"{read}."
-        )
+        if not any(
+            each.speed.verdict in (Verdict.FASTER, Verdict.SLOWER) for each in report.variants
+        ):
+            what = "no time is decided" if gain else "nothing is decided"
+            return (
+                f"{gain}{_where(report)}: {what}. The machine is too noisy: the null control read "
+                f"{read}."
+            )
+        noise = f" The machine is noisy: the null control read {read}, and less than that is open."
     if gain:
-        return f"{gain}{_where(report)}: {_speeds(report)}."
+        return f"{gain}{_where(report)}: {_speeds(report)}.{noise}"
     if report.machine.device == "virtual-cuda":
         if report.variants and not any(phrases.counted(each) for each in report.variants):
             return f"Nothing was predicted, no times taken: {_compared(report)}."
         return f"{_where(report)}: {_traffic(report)}."
-    return f"{_where(report)}: {_speeds(report)}."
+    return f"{_where(report)}: {_speeds(report)}.{noise}"
 
 
 def device_line(report: Report) -> str:

@@ -68,7 +68,8 @@ def results(equality: Equality | None) -> str:
 
 def _speed(report: Report, found: VariantResult, before: str, after: str) -> str:
     null, speed = report.null_control, found.speed
-    if null is not None and not null.ok:
+    decided = speed.verdict in (Verdict.FASTER, Verdict.SLOWER)
+    if null is not None and not null.ok and not decided:
         noise = phrases.ratio(null.ratio)
         return (
             f"no time of {after} is decided, as the machine is too noisy (the null control read "
