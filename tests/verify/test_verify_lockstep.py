@@ -25,11 +25,13 @@ class Fake:
     Args:
         blocks: how many blocks it gives before it ends; `hangs` makes it go silent instead.
         step_ns: nanoseconds that a step is said to take.
+        slower: by how much its first blocks are.
     """
 
     def __init__(
         self, name: str, folder: Path, log: list[tuple[str, Any]], *, blocks: int = 1000, step_ns: float = 1e6,  # noqa: E501
         wait_ns: float = 0.0, hangs: bool = False, silent: bool = False,
+        slower: Sequence[float] = (),
     ) -> None:  # fmt: skip
         self.name, self.log, self.blocks, self.step_ns, self.wait_ns = (
             name,
@@ -38,7 +40,7 @@ class Fake:
             step_ns,
             wait_ns,
         )
-        self.hangs, self.silent = hangs, silent
+        self.hangs, self.silent, self.slower = hangs, silent, slower
         self.address = folder / f"{name}.s"
         self.code: int | None = None
         self.frozen = False
@@ -68,7 +70,8 @@ class Fake:
                 self.log.append((self.name, word))
                 if word.get("quit") or number == self.blocks:
                     break
-                time_ns = self.step_ns * word["steps"]
+                factor = self.slower[number] if number < len(self.slower) else 1.0
+                time_ns = factor * self.step_ns * word["steps"]
                 self._say(
                     stream,
                     {
@@ -139,6 +142,38 @@ def test_every_variant_has_every_round(folder: Path) -> None:
     assert {block.wall for block in residents[1].blocks} == {5e5}
     assert {resident.prefetched for resident in residents} == {6}
     assert [resident.failure for resident in residents] == [None, None, None]
+
+
+COLD = (2.0, 2.0, 1.9, 1.6, 1.3)
+"""Of an H200: the block that gives their length, and four rounds until the pace is found."""
+
+
+@pytest.mark.parametrize(
+    ("trials", "blocks", "ends"),
+    [
+        (0, 1 + 4, [1.6, 1.3]),
+        (10, 1 + 7 + 4, [1.0, 1.0]),
+        (3, 1 + 3 + 4, [1.0, 1.0]),
+    ],
+)
+def test_rounds_are_given_up_until_the_pace_is_found(
+    folder: Path, trials: int, blocks: int, ends: list[float]
+) -> None:
+    log: list[tuple[str, Any]] = []
+    fakes = [Fake("one", folder, log, slower=COLD), Fake("two", folder, log, slower=COLD[1:])]
+    residents, _ = run(fakes, trials=trials)
+    asked = [word for name, word in log if name == "one" and isinstance(word, dict)]
+    assert len([word for word in asked if "steps" in word]) == blocks
+    walls = [block.wall / 1e6 for block in residents[0].blocks]
+    assert [walls[-2], walls[-1]] == ends
+    assert len(walls) == 4
+
+
+def test_a_version_that_ends_before_the_pace_is_found_has_no_round(folder: Path) -> None:
+    log: list[tuple[str, Any]] = []
+    fakes = [Fake("one", folder, log, slower=COLD), Fake("two", folder, log, blocks=2)]
+    residents, _ = run([*fakes, Fake("three", folder, log)], trials=10)
+    assert [len(resident.blocks) for resident in residents] == [4, 0, 4]
 
 
 def test_only_one_runs_at_a_time(folder: Path) -> None:

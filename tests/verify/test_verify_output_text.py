@@ -93,8 +93,8 @@ def test_the_null_control_is_the_last_row_and_has_no_verdict() -> None:
             "Predicted for a GPU: 35 -> 1 waits and 8,708 -> 8,448 B copied a step, by 2 of 3 "
             "fixes. "
             "On this CPU (2 cores, torch 2.13.0): 1 of 3 fixes is faster, 1 no change, 1 "
-            "inconclusive; together 3.09x [2.78, 3.28]. The machine is noisy: the null control read 1.08x [1.04, 1.12], and "
-            "less than that is open.",
+            "inconclusive; together 3.09x [2.78, 3.28]. The machine is noisy: the null "
+            "control read 1.08x [1.04, 1.12], and less than that is open.",
         ),
         (
             reports.VIRTUAL,

@@ -94,6 +94,7 @@ class TimePass:
             self.together,
             self.runner.end,
             pace.step,
+            lockstep.TRIALS if self.runner.device == "cuda" and not self.found.length else 0,
         )
         number, begun = self.launches, time.monotonic()
 

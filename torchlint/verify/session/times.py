@@ -81,6 +81,8 @@ class Times:
         self.level.update(other.level)
         self.left_out.update(other.left_out)
         self.cut |= other.cut
+        if other.peaks:
+            self.basis = other.basis
         self.block_steps = other.block_steps or self.block_steps
         self.length = other.length or self.length
 

@@ -71,7 +71,7 @@ def take_turns(
             return
         order = list(going)
         rng.shuffle(order)
-        taken = {lane.name: block for lane in order if (block := _block(lane)) is not None}
+        taken = {lane.name: block for lane in order if (block := trial(lane)) is not None}
         going = [lane for lane in going if lane.failure is None]
         if lanes[0].failure is None:
             for lane in going:
@@ -79,7 +79,8 @@ def take_turns(
             tick(number + 1)
 
 
-def _block(lane: Lane) -> Block | None:
+def trial(lane: Lane) -> Block | None:
+    """Run a block of a lane; None where it fails, which the lane then says."""
     try:
         return lane.block()
     except ProgramError as error:
