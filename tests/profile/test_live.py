@@ -571,6 +571,45 @@ def test_a_program_that_is_too_short_is_told_what_fits(lab: Profiled) -> None:
     assert "ended after 5 steps, and 8 are needed: --warmup 2 --steps 2" in ran.message
 
 
+@pytest.mark.slow
+def test_a_program_too_short_to_let_a_devices_first_steps_go_by_is_run_again(
+    lab: Profiled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab.write(train=TRAIN.replace("4096", "1024"), model=MODEL)
+    numbers, held, plain = [], [], live._run
+
+    def run_once(wanted: Any, kept: Any, hold: float, show: Any) -> Any:
+        held.append(hold)
+        return plain(wanted, kept, hold, show)
+
+    monkeypatch.setattr(live, "_run", run_once)
+    for hold in ({}, {"cpu": 3600.0}):
+        monkeypatch.setattr(live, "HOLD_SECONDS", hold)
+        ran = lab.profile("--output-format", "json", "--", "train.py")
+        assert ran.code == 0, ran.err
+        numbers.append([step["number"] for step in json.loads(ran.out)["steps"]])
+    assert numbers[0] == numbers[1] == [5, 6, 7]
+    assert held == [0.0, 3600.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("ranks", "times", "settle"),
+    [(1, [10.0, 10.2, 10.4, 10.6], 4), (1, [10.0, 10.6], 2), (2, [10.0, 10.2], 1)],
+)
+def test_a_devices_first_steps_are_let_go_by(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ranks: int, times: list[float], settle: int
+) -> None:
+    """The clock is read once a step; half a second is waited for, but not by a rank of several."""
+    settings = {"root": str(tmp_path), "warmup": 2, "steps": 1, "hold": 0.5}
+    recorder = profiling.Profiling(settings)
+    monkeypatch.setattr(recorder, "rank", lambda: (0, ranks))
+    monkeypatch.setattr("time.monotonic", iter(times).__next__)
+    for recorder.steps in range(1, len(times) + 1):
+        recorder._hold()
+    monkeypatch.undo()
+    assert (recorder.settle, recorder.timed_to) == (settle, settle + 1)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

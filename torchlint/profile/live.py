@@ -8,7 +8,7 @@ import shlex
 import shutil
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,8 @@ from torchlint.program.machine.workspace import Workspace
 from torchlint.trace.columns import Trace
 from torchlint.trace.division import LOADING, Division, division
 
+HOLD_SECONDS = {"cuda": 0.5}
+"""By device, for how long a program's steps are let go by before any is timed."""
 _QUEUED = 0.1
 """Share of the time from which on it is told that the training thread waited for a core."""
 _SURE = 0.8
@@ -93,17 +95,11 @@ def recorded(wanted: Wanted, show: Callable[[str], None]) -> Iterator[Recorded]:
     """
     root = wanted.root
     before = manifest(root)
-    with Workspace() as workspace:
-        show(f"copying {root.name or 'the project'}")
-        run = Run(wanted, workspace)
-        # The records that have a trace, by rank.
-        settings = {
-            "warmup": wanted.warmup,
-            "steps": wanted.steps,
-            "memory": wanted.memory,
-            "shapes": wanted.shapes or wanted.memory,
-        }
-        records = run.records(settings, show)
+    hold = HOLD_SECONDS.get(wanted.device, 0.0)
+    with ExitStack() as kept:
+        run, records = _run(wanted, kept, hold, show)
+        if hold and not any(record["trace"] for record in records) and _enough(records, wanted):
+            run, records = _run(wanted, kept, 0.0, show)
         found = [record for record in records if record["trace"]]
         if not found:
             run.check(records)
@@ -124,8 +120,31 @@ def recorded(wanted: Wanted, show: Callable[[str], None]) -> Iterator[Recorded]:
             workers=_workers(found[0], run),
             queued=_queued(found[0]),
             counted=ledger,
-            notes=(*changed, *workspace.notes, *busy, *_notes(found, wanted)),
+            notes=(*changed, *run.notes, *busy, *_notes(found, wanted)),
         )
+
+
+def _run(
+    wanted: Wanted, kept: ExitStack, hold: float, show: Callable[[str], None]
+) -> tuple[Run, list[dict[str, Any]]]:
+    """Run the program in a copy that is kept for as long as the stack; return the records of its
+    processes, by rank."""
+    workspace = kept.enter_context(Workspace())
+    show(f"copying {wanted.root.name or 'the project'}")
+    run = Run(wanted, workspace)
+    settings = {
+        "warmup": wanted.warmup,
+        "steps": wanted.steps,
+        "hold": hold,
+        "memory": wanted.memory,
+        "shapes": wanted.shapes or wanted.memory,
+    }
+    return run, run.records(settings, show)
+
+
+def _enough(records: Sequence[Mapping[str, Any]], wanted: Wanted) -> bool:
+    """Say whether a program did as many steps as are needed where a GPU is not waited for."""
+    return stepped(records) >= wanted.warmup + 1 + wanted.steps
 
 
 def _too_short(steps: int, wanted: Wanted) -> str:
@@ -142,7 +161,8 @@ def _too_short(steps: int, wanted: Wanted) -> str:
 
 def _profiled(record: Mapping[str, Any], wanted: Wanted) -> int:
     steps: int = record["steps"]
-    return min(wanted.steps, steps - max(2, wanted.warmup) - 1)
+    timed_to: int = record["timed_to"]
+    return min(wanted.steps, steps - timed_to - 1)
 
 
 def _workers(record: Mapping[str, Any], run: Run) -> Workers | None:

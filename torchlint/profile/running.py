@@ -126,6 +126,7 @@ class Run:
         self.wanted = wanted
         self.recorder = recorder
         self.folder = workspace.path
+        self.notes = workspace.notes
         self.out = workspace.path / "out"
         self.out.mkdir()
         self.sandboxed = wanted.isolation == "auto" and wanted.doctor.host.landlock > 0
