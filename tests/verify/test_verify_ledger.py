@@ -21,7 +21,7 @@ from tests.verify.ledger_cases import CASES, PINNED, PLAIN, TRAINING, Case, Row 
 from tests.verify.ledger_cases import X as FIRST  # noqa: E402
 from tests.verify.ledger_written import WRITTEN  # noqa: E402
 from tests.verify.ledgers import virtual_cuda  # noqa: E402
-from torchlint.program.inside.ledger import costs  # noqa: E402
+from torchlint.program.inside.ledger import costs, modes  # noqa: E402
 from torchlint.program.inside.ledger.tags import is_cuda  # noqa: E402
 
 
@@ -161,6 +161,20 @@ def test_a_difference_of_one_line_or_one_byte_is_told() -> None:
     assert ledger_vs_cuda.compare({**predicted, "staged": 1.0}, {**observed, "staged": None})[
         "agrees"
     ]
+
+
+def test_what_a_function_checks_on_the_host_alone_is_no_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As ``quantile`` did up to torch 2.12, by ``equal``: here ``equal`` itself stands for it."""
+    text = "import torch\nx = torch.ones(2, device='cuda')\ntorch.equal(x, x + 0)\nx.sum().item()"
+    found = []
+    for functions in (frozenset(), frozenset({torch.equal})):
+        monkeypatch.setattr(modes, "_HOST_CHECKS", functions)
+        with virtual_cuda(str(tmp_path)) as ledger:
+            run(tmp_path, text)
+        found.append([row[:4] for row in rows(ledger.summary(0)) if row[0] == "sync"])
+    assert found == [[("sync", 3, 1, 0), ("sync", 4, 1, 0)], [("sync", 4, 1, 0)]]
 
 
 def test_what_a_gpu_did_is_kept_as_the_tests_read_it(tmp_path: Path) -> None:

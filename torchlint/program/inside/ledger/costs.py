@@ -40,8 +40,7 @@ def _flat(what: str, nbytes: int) -> Cost:
 
 
 def _item(events: Events, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
-    if not events.now.host_check:
-        events.sync("item()", args[0].element_size())
+    events.sync("item()", args[0].element_size())
 
 
 def _extremes(what: str) -> Cost:

@@ -72,7 +72,7 @@ class Log(threading.local):
     mixed: tuple[bool, bool] = (False, False)
     """Whether it was also given host tensors: (with dimensions, numbers)."""
     host_check: bool = False
-    """Whether the running function reads elements only of tensors that truly lie on the host."""
+    """Whether the running function reads of tensors only where they truly lie on the host."""
     requested: bool | None = None
     """The device that the running factory function was asked for: CUDA, host, or not in a
     factory."""

@@ -165,7 +165,7 @@ class DispatchMode(TorchDispatchMode):
             self._copy(args, kwargs, tags)
             return
         cost = self._operations.costs.get(name)
-        if cost is not None:
+        if cost is not None and not self._events.now.host_check:
             cost(self._events, args, kwargs)
         host, number = self._events.now.mixed
         refused = host or (number and name in self._operations.strict)
