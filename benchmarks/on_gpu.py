@@ -47,6 +47,7 @@ _WITHOUT = 4.0
 """Without a GPU all limits are longer by this factor: a CPU that does other work is slow."""
 _GRACE = 15.0
 """Seconds for a process to end by itself."""
+NO_TIME = {"error": "no time was left"}
 
 
 @dataclass
@@ -103,6 +104,11 @@ class Run:
             try:
                 yield from _lines(process, until)
                 code = process.wait(timeout=max(0.1, until - time.monotonic()))
+            except subprocess.TimeoutExpired:  # it may say what it knows
+                process.terminate()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    yield from _lines(process, time.monotonic() + _GRACE)
+                raise
             finally:
                 _end(process)
             if code not in (0, 1):
@@ -111,13 +117,20 @@ class Run:
                 raise subprocess.CalledProcessError(code, command, stderr=tail)
 
     def report(self, command: list[str], limit: float, cwd: Path = ROOT) -> dict[str, Any]:
-        """Return the JSON that a command prints, "seconds" beside it, or what went wrong."""
-        started = time.monotonic()
+        """Return the JSON that a command prints, also where it was ended, with "seconds"; or what
+        went wrong."""
+        started, lines, found = time.monotonic(), list[str](), dict[str, Any]()
         try:
-            text = "\n".join(self.lines(command, limit, cwd))
-            found: dict[str, Any] = {"report": json.loads(text)}
-        except (subprocess.SubprocessError, ValueError) as error:
+            for line in self.lines(command, limit, cwd):
+                lines.append(line)
+        except subprocess.SubprocessError as error:
             found = {"error": _reason(error)}
+            if isinstance(error, subprocess.CalledProcessError):
+                lines = []
+        try:
+            found = {"report": json.loads("\n".join(lines))}
+        except ValueError as error:
+            found = found or {"error": _reason(error)}
         return {**found, "seconds": round(time.monotonic() - started, 1)}
 
 
@@ -245,9 +258,10 @@ def _rules(run: Run, done: set[str]) -> Found:
     sizes = ["--pairs", "8" if run.quick else "12", "--launches", "1"]
     for family in FAMILIES:
         if family not in done and run.wants(family):
-            words = ["verify", "rules", family, "-q", "--output-format", "json"]
-            command = _torchlint(*words, "--device", run.device, *sizes, "--fail-on", "never")
-            yield family, run.report(command, 150)
+            left = min(150 * run.factor, run.until - time.monotonic()) - _GRACE
+            words = ["verify", "rules", family, "-q", "--output-format", "json", *sizes]
+            words += ["--device", run.device, "--fail-on", "never", "--budget", f"{left:.0f}"]
+            yield family, run.report(_torchlint(*words), 150) if left > _GRACE else NO_TIME
 
 
 def _bounds(run: Run, done: set[str]) -> Found:

@@ -109,6 +109,9 @@ def test_what_goes_wrong_is_said() -> None:
     assert run().report(shell("sleep 9"), 0.2)["error"] == "no time was left"
     assert run(until=0.2).report(shell("sleep 9"), 9)["error"] == "no time was left"
     assert "JSONDecodeError" in run().report(shell("echo no"), 9)["error"]
+    assert run().report(shell("echo '[1]'; exit 3"), 9)["error"] == "exit code 3: "
+    told = shell("trap 'echo [2]; exit 0' TERM; sleep 9 & wait")
+    assert run().report(told, 0.5)["report"] == [2]
 
 
 def test_a_package_that_is_not_there_leaves_its_program_out(
