@@ -43,23 +43,10 @@ from torchlint.engine import syntax
 from torchlint.engine.job import Job
 from torchlint.engine.overlaps import spliced, touch
 from torchlint.engine.unused_imports import removals, without_imports
-from torchlint.rule import (
-    IN_VAIN,
-    Append,
-    Fix,
-    Grade,
-    Hit,
-    Module,
-    NodeEdit,
-    Prepend,
-    Remove,
-    Replace,
-    Rule,
-    Safety,
-    Wait,
-    Why,
-    one_sentence,
-)
+from torchlint.fixes.fix import Append, Fix, NodeEdit, Prepend, Remove, Replace
+from torchlint.fixes.notes import one_sentence
+from torchlint.fixes.reads_together import IN_VAIN
+from torchlint.rule import Grade, Hit, Module, Rule, Safety, Wait, Why
 from torchlint.semantic.code.bindings import imported_over
 from torchlint.semantic.code.text import reasoned
 from torchlint.semantic.project.outside import Outside

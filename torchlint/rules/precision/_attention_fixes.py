@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
+from torchlint.fixes.expressions import as_receiver, method_call
 from torchlint.rule import (
     Fix,
     InsertBefore,
@@ -15,8 +16,6 @@ from torchlint.rule import (
     Remove,
     Replace,
     Safety,
-    as_receiver,
-    method_call,
     one_sentence,
 )
 from torchlint.rules.precision._attention_shapes import (

@@ -10,6 +10,10 @@ from functools import partial
 import libcst as cst
 
 from torchlint.base.records import frozen
+from torchlint.fixes.after_loop import kept_for_later, numbers_of, seldom_as_numbers
+from torchlint.fixes.expressions import detached, method_call
+from torchlint.fixes.log_every_n import log_every_n, logged_every
+from torchlint.fixes.reads_together import stacked_safely
 from torchlint.rule import (
     Fix,
     InsertAfter,
@@ -21,16 +25,8 @@ from torchlint.rule import (
     Replace,
     Rewrite,
     Safety,
-    detached,
-    kept_for_later,
-    log_every_n,
-    logged_every,
-    method_call,
     nested,
-    numbers_of,
     one_sentence,
-    seldom_as_numbers,
-    stacked_safely,
 )
 from torchlint.semantic.code.bindings import meaning_of
 from torchlint.semantic.code.flow import writes_of

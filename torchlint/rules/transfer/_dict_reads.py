@@ -7,15 +7,8 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import (
-    Fix,
-    InsertAfter,
-    Module,
-    NeedImport,
-    Replace,
-    Safety,
-    kept_for_later,
-)
+from torchlint.fixes.after_loop import kept_for_later
+from torchlint.rule import Fix, InsertAfter, Module, NeedImport, Replace, Safety
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text

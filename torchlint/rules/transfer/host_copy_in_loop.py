@@ -131,8 +131,9 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
+from torchlint.fixes.expressions import detached, method_call
+from torchlint.fixes.reads_together import ALONE
 from torchlint.rule import (
-    ALONE,
     Append,
     Fix,
     Hit,
@@ -141,8 +142,6 @@ from torchlint.rule import (
     Rule,
     Safety,
     Severity,
-    detached,
-    method_call,
     one_sentence,
     wait_for,
 )

@@ -101,26 +101,11 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import (
-    ALONE,
-    Fix,
-    Hit,
-    Module,
-    Replace,
-    Rule,
-    Safety,
-    Severity,
-    detached,
-    done_after_loop,
-    log_every_n,
-    logged_every,
-    method_call,
-    one_sentence,
-    read_at_once,
-    seldom_as_numbers,
-    shown_if_in_vain,
-    wait_for,
-)
+from torchlint.fixes.after_loop import done_after_loop, seldom_as_numbers
+from torchlint.fixes.expressions import detached, method_call
+from torchlint.fixes.log_every_n import log_every_n, logged_every
+from torchlint.fixes.reads_together import ALONE, read_at_once, shown_if_in_vain
+from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Severity, one_sentence, wait_for
 from torchlint.semantic.code.bindings import names_of_outer_scopes, sole_definition
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.guards import interval_of_one

@@ -99,7 +99,8 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Fix, Grade, Hit, Module, Rule, Severity, brought_to_host
+from torchlint.fixes.before_loop import brought_to_host
+from torchlint.rule import Fix, Grade, Hit, Module, Rule, Severity
 from torchlint.rules.transfer._folded_masks import folded_into
 from torchlint.rules.transfer._masked_fixes import masked_fix
 from torchlint.semantic.code.destinations import destinations

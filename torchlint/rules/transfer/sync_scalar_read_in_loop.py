@@ -166,22 +166,10 @@ from dataclasses import replace
 
 import libcst as cst
 
-from torchlint.rule import (
-    ALONE,
-    LOGGED,
-    Fix,
-    Hit,
-    Module,
-    Rule,
-    Safety,
-    Severity,
-    Wait,
-    done_after_loop,
-    elements_on_host,
-    read_at_once,
-    shown_if_in_vain,
-    wait_for,
-)
+from torchlint.fixes.after_loop import done_after_loop
+from torchlint.fixes.before_loop import elements_on_host
+from torchlint.fixes.reads_together import ALONE, LOGGED, read_at_once, shown_if_in_vain
+from torchlint.rule import Fix, Hit, Module, Rule, Safety, Severity, Wait, wait_for
 from torchlint.rules.transfer._deferred_reads import (
     SELDOM,
     Deferred,

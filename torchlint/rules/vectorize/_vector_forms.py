@@ -14,6 +14,7 @@ from dataclasses import replace
 import libcst as cst
 
 from torchlint.base.records import frozen
+from torchlint.fixes.expressions import as_receiver
 from torchlint.rule import (
     Fix,
     InsertAfter,
@@ -23,7 +24,6 @@ from torchlint.rule import (
     Remove,
     Replace,
     Safety,
-    as_receiver,
     one_sentence,
 )
 from torchlint.semantic.code.flow import reads_of

@@ -98,6 +98,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from torchlint.fixes.before_loop import brought_to_host, elements_on_host
 from torchlint.rule import (
     Fix,
     Grade,
@@ -108,8 +109,6 @@ from torchlint.rule import (
     Rule,
     Safety,
     Severity,
-    brought_to_host,
-    elements_on_host,
     wait_for,
 )
 from torchlint.rules.vectorize._branch_fixes import (

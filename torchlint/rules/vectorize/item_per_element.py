@@ -81,6 +81,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.base.regex import regex
+from torchlint.fixes.before_loop import elements_on_host
 from torchlint.rule import (
     Append,
     Fix,
@@ -91,7 +92,6 @@ from torchlint.rule import (
     Rule,
     Safety,
     Severity,
-    elements_on_host,
     one_sentence,
     wait_for,
 )

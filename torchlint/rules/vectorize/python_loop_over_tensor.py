@@ -100,7 +100,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.rule import Hit, Module, Rule, Severity, brought_to_host
+from torchlint.fixes.before_loop import brought_to_host
+from torchlint.rule import Hit, Module, Rule, Severity
 from torchlint.rules.vectorize._bodies import (
     counts_elements,
     fills_rows,
