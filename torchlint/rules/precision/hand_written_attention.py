@@ -86,7 +86,7 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.rule import Hit, Module, Rule
-from torchlint.rules.precision._attention_fixes import fused_attention
+from torchlint.rules.precision._hand_written_attention.fixes import fused_attention
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.uses.attention import learned_bias, written_attention
 

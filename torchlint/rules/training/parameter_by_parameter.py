@@ -106,8 +106,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Hit, Module, Rule, Severity
-from torchlint.rules.training._foreach_fixes import COPIES, foreach_fix
-from torchlint.rules.training._per_parameter import (
+from torchlint.rules.training._parameter_by_parameter.foreach_fix import COPIES, foreach_fix
+from torchlint.rules.training._parameter_by_parameter.loops import (
     ON_GRADIENTS,
     Work,
     one_group_each,

@@ -152,7 +152,7 @@ from torchlint.rule import (
     one_sentence,
     with_keyword,
 )
-from torchlint.rules.transfer._overlaps import changed_later, may_overlap
+from torchlint.rules.transfer._blocking_batch_copy.overlaps import changed_later, may_overlap
 from torchlint.semantic.code.flow import call_sites, writes_of
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.imports import name_for_module

@@ -145,7 +145,12 @@ from torchlint.rule import (
     one_sentence,
     wait_for,
 )
-from torchlint.rules.transfer._host_copy_fixes import count_fix, parts_fix, parts_of, taken_apart
+from torchlint.rules.transfer._host_copy_in_loop.fixes import (
+    count_fix,
+    parts_fix,
+    parts_of,
+    taken_apart,
+)
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.destinations import destinations
 from torchlint.semantic.code.flow import call_sites, callees_of

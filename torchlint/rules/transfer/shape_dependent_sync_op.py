@@ -101,8 +101,8 @@ import libcst as cst
 
 from torchlint.fixes.before_loop import brought_to_host
 from torchlint.rule import Fix, Grade, Hit, Module, Rule, Severity
-from torchlint.rules.transfer._folded_masks import folded_into
-from torchlint.rules.transfer._masked_fixes import masked_fix
+from torchlint.rules.transfer._shape_dependent_sync_op.folded_masks import folded_into
+from torchlint.rules.transfer._shape_dependent_sync_op.masked_fixes import masked_fix
 from torchlint.semantic.code.destinations import destinations
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.reaching import definitions_of, readers_of

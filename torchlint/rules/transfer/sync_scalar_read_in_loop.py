@@ -170,7 +170,7 @@ from torchlint.fixes.after_loop import done_after_loop
 from torchlint.fixes.before_loop import elements_on_host
 from torchlint.fixes.reads_together import ALONE, LOGGED, read_at_once, shown_if_in_vain
 from torchlint.rule import Fix, Hit, Module, Rule, Safety, Severity, Wait, wait_for
-from torchlint.rules.transfer._deferred_reads import (
+from torchlint.rules.transfer._sync_scalar_read_in_loop.deferred_reads import (
     SELDOM,
     Deferred,
     kept_on_device,
@@ -181,7 +181,7 @@ from torchlint.rules.transfer._deferred_reads import (
     read_where_used,
     shown_seldom,
 )
-from torchlint.rules.transfer._dict_reads import read_when_filled
+from torchlint.rules.transfer._sync_scalar_read_in_loop.dict_reads import read_when_filled
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.data.evaluated_batches import (
     shown_beside,

@@ -111,7 +111,7 @@ from torchlint.rule import (
     Severity,
     wait_for,
 )
-from torchlint.rules.vectorize._branch_fixes import (
+from torchlint.rules.vectorize._branch_on_device_tensor.fixes import (
     answers_at_once,
     given_test,
     kept_best,

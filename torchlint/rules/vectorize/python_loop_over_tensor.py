@@ -102,7 +102,7 @@ import libcst as cst
 from torchlint.base.regex import regex
 from torchlint.fixes.before_loop import brought_to_host
 from torchlint.rule import Hit, Module, Rule, Severity
-from torchlint.rules.vectorize._bodies import (
+from torchlint.rules.vectorize._python_loop_over_tensor.bodies import (
     counts_elements,
     fills_rows,
     independent_rounds,
@@ -112,9 +112,13 @@ from torchlint.rules.vectorize._bodies import (
     sizes_differ,
     writes_elements,
 )
-from torchlint.rules.vectorize._pixels import writes_pixels
-from torchlint.rules.vectorize._turns import recurrent_layer, same_modules_in_turn, suppresses
-from torchlint.rules.vectorize._vector_forms import vector_form
+from torchlint.rules.vectorize._python_loop_over_tensor.iterations import (
+    recurrent_layer,
+    same_modules_in_turn,
+    suppresses,
+)
+from torchlint.rules.vectorize._python_loop_over_tensor.pixels import writes_pixels
+from torchlint.rules.vectorize._python_loop_over_tensor.vector_forms import vector_form
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.names import dotted_text

@@ -18,7 +18,7 @@ from torchlint.rule import (
     Safety,
     one_sentence,
 )
-from torchlint.rules.precision._attention_shapes import (
+from torchlint.rules.precision._hand_written_attention.shapes import (
     ROOTS,
     computed_for_nothing,
     is_default_scale,

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import libcst as cst
 
-from torchlint.rules.precision._layer_attributes import (
+from torchlint.rules.precision._bias_before_batchnorm.layer_attributes import (
     attribute_of,
     fed_by_attribute,
     go_through,
