@@ -129,7 +129,7 @@ def climbing(text: str, module: str, package: str) -> list[str]:
 def past_the_rules_door(text: str, module: str, package: str) -> list[str]:
     """Return the imports of a rule file that are neither the door, nor the model, nor facts beside
     it, nor tools of the language."""
-    let_in = ("rule.", "fixes.", "semantic.", "base.records.", "base.regex.")
+    let_in = ("rule.", "fixes.", "semantic.", "source.", "base.records.", "base.regex.")
     own = f"{package}." if "._" in package else f"{package}._{module.rpartition('.')[2]}."
     return [
         f"{module}:{line} imports {target}"
@@ -270,6 +270,19 @@ def test_what_stands_beside_a_rule_is_its_own() -> None:
     assert homes <= rules
     needed = set().union(*map(needed_by, RULE_FILES))
     assert {path for path in BESIDE if dotted(path) not in needed} == set()
+
+
+def test_what_one_rule_alone_asks_of_code_lies_in_its_folder() -> None:
+    users: dict[str, set[Path]] = {}
+    for path in FILES:
+        home = (
+            path.parent.with_name(path.parent.name[1:]) if path in BESIDE else path.with_suffix("")
+        )
+        for name in needed_by(path):
+            users.setdefault(name, set()).add(home)
+    rules = {path.with_suffix("") for path in RULE_FILES}
+    model = {name: found for name, found in users.items() if ".semantic." in name}
+    assert {name for name, found in model.items() if len(found) == 1 and found <= rules} == set()
 
 
 # Keys of the configuration

@@ -11,7 +11,7 @@ import libcst as cst
 import pytest
 
 from tests.semantic.test_project import analysed
-from torchlint.semantic.data.loader_sources import loaders_behind
+from torchlint.rules.transfer._blocking_batch_copy.loader_sources import loaders_behind
 
 HEAD = "import torch\nfrom torch.utils.data import DataLoader\n"
 LOOP = "def epoch(loader, device):\n    for x, y in loader:\n        x.to(device)\n"

@@ -79,11 +79,10 @@ for x in loader:
 ```
 
 ## Fix safety
-Unsafe: the steps are done for all tensors one after the other, a product and its sum may be rounded
-differently, and `torch._foreach_*` is not public; a list of gradients keeps them in memory until it
-is made anew or its function ends. Nothing is done with an empty list. Only loops are rewritten
-whose body is such steps, behind conditions that ask for no values. The lists can also be made once,
-before the training, where nothing replaces the tensors.
+No fix is offered: `torch._foreach_*` is not public. Each step is done for all tensors before the
+next one, a product and its sum may be rounded differently, an empty list raises, and a list of
+gradients keeps them in memory until it is made anew or its function ends. The lists can also be
+made once, before the training, where nothing replaces the tensors.
 
 ## Measure
 Timed are three steps of a model with many small parameters. On a CPU no gain is expected: foreach
@@ -106,12 +105,15 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Hit, Module, Rule, Severity
-from torchlint.rules.training._parameter_by_parameter.foreach_fix import COPIES, foreach_fix
 from torchlint.rules.training._parameter_by_parameter.loops import (
     ON_GRADIENTS,
     Work,
     one_group_each,
     work_on_parameters,
+)
+from torchlint.rules.training._parameter_by_parameter.network_size import (
+    has_many_parameters,
+    parameter_tensors,
 )
 from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.guards import throttled
@@ -122,10 +124,11 @@ from torchlint.semantic.time.heat import callers_outside, heat_of
 from torchlint.semantic.time.iterations import goes_over
 from torchlint.semantic.time.once import runs_once
 from torchlint.semantic.time.step_overhead import compiled_by
-from torchlint.semantic.uses.network_size import has_many_parameters, parameter_tensors
 
 _BY_NATURE = ON_GRADIENTS | {Work.AVERAGE}
 """What only a training step needs, whoever calls it."""
+_COPIES = (2, 1)
+"""The torch that brought ``torch._foreach_copy_``."""
 _FEW = 30
 """A list of tensors costs Python and the kernel that takes it about as much as a few launches; a
 loop of this many is a few hundredths of a step of the same network, which launches some ten kernels
@@ -159,12 +162,11 @@ def check(node: cst.For, module: Module) -> Iterator[Hit]:
     function = module.function(node)
     name = function.name.value if function is not None else ""
     if ("single_tensor" in name and name.replace("single", "multi", 1) in module.text) or (
-        work is Work.COPY and module.target_torch < COPIES
+        work is Work.COPY and module.target_torch < _COPIES
     ):
         return
     heat = heat_of(module, node)
     if heat.step or (work in _BY_NATURE and _only_defined(module, node)):
-        fix = foreach_fix(module, node)
         count = _launches(module, node)
         words = {"work": work.value, "count": str(count)}
         if count is not None:
@@ -172,7 +174,7 @@ def check(node: cst.For, module: Module) -> Iterator[Hit]:
         else:
             message = None if _over_many(module, node) else _UNKNOWN
         severity = Severity.INFO if message is not None else None
-        yield Hit(node, words, fix, severity, message, heat.why)
+        yield Hit(node, words, severity=severity, message=message, why_hot=heat.why)
 
 
 @question(yes="it goes over many parameters", no="it is not known to go over many parameters")

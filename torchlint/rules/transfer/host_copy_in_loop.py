@@ -151,6 +151,7 @@ from torchlint.rules.transfer._host_copy_in_loop.fixes import (
     parts_of,
     taken_apart,
 )
+from torchlint.rules.transfer._host_copy_in_loop.own_uploads import uploaded_by
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.destinations import destinations
 from torchlint.semantic.code.flow import call_sites, callees_of
@@ -179,7 +180,6 @@ from torchlint.semantic.uses.host_needs import (
     worked_on_by_host,
 )
 from torchlint.semantic.uses.offloads import offloads
-from torchlint.semantic.uses.own_uploads import uploaded_by
 from torchlint.semantic.uses.packed_lengths import becomes_lengths
 from torchlint.semantic.uses.unavoidable_syncs import (
     copied_as_well,

@@ -182,6 +182,11 @@ from torchlint.rules.transfer._sync_scalar_read_in_loop.deferred_reads import (
     shown_seldom,
 )
 from torchlint.rules.transfer._sync_scalar_read_in_loop.dict_reads import read_when_filled
+from torchlint.rules.transfer._sync_scalar_read_in_loop.taken_in_turn import (
+    Taker,
+    host_takes_in_turn,
+    taken_in_turn,
+)
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.data.evaluated_batches import (
     shown_beside,
@@ -189,7 +194,6 @@ from torchlint.semantic.data.evaluated_batches import (
     worked_on_beside,
 )
 from torchlint.semantic.data.per_step_use import LOG_EVERY, logged_in, read_before
-from torchlint.semantic.data.taken_in_turn import Taker, host_takes_in_turn, taken_in_turn
 from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_reads, selected_by
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import Grade, heat_of, loop_in_sight

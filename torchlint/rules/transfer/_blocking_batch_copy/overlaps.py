@@ -5,6 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from torchlint.base.regex import regex
+from torchlint.rules.transfer._blocking_batch_copy.tensor_origins import host_roots
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.text import mentions
@@ -19,7 +20,6 @@ from torchlint.semantic.uses.object_uses import (
     object_uses,
 )
 from torchlint.semantic.uses.observers import reads_by_string
-from torchlint.semantic.uses.tensor_origins import host_roots
 
 
 @question(yes="`{0}` is written in place after the move", no="`{0}` is not written after the move")

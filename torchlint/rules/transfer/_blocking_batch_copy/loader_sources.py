@@ -21,7 +21,7 @@ from torchlint.semantic.elsewhere import Definition
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import goes_over
-from torchlint.semantic.values.definitions_behind import classes, method, named
+from torchlint.semantic.values import definitions_behind
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.params import bind
 from torchlint.semantic.values.value import Value
@@ -149,10 +149,10 @@ class _Search:
         if here:
             sole = here[0] if len(here) == 1 else None
             return where, sole if isinstance(sole, cst.FunctionDef) else None
-        found = named(where, call.func, self.origin)
+        found = definitions_behind.named(where, call.func, self.origin)
         if found is None and isinstance(call.func, cst.Attribute):
             owner = self._owner(where, call.func.value)
-            found = method(where, owner, call.func.attr.value, self.origin)
+            found = definitions_behind.method(where, owner, call.func.attr.value, self.origin)
         return found or (None, None)
 
     def _bound(self, where: Module, kind: str, node: cst.CSTNode, name: str, path: Path) -> bool:
@@ -195,7 +195,9 @@ class _Search:
 
     def _kept(self, where: Module, node: cst.Attribute, path: Path) -> bool:
         """Look at all that the nearest class of an object assigns to ``self.name``."""
-        for home, cls in classes(where, self._owner(where, node.value), self.origin):
+        for home, cls in definitions_behind.classes(
+            where, self._owner(where, node.value), self.origin
+        ):
             made: list[tuple[cst.BaseExpression, Path]] = []
             for each in home.within(cls.body, cst.Assign, cst.AnnAssign, nested=True):
                 assert isinstance(each, (cst.Assign, cst.AnnAssign))
