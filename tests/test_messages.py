@@ -237,13 +237,7 @@ WRITES_BACK = "scatter_ writes to the positions of all rows at once"
         ("mask[i, order[i, removed[i]]] = True", WRITES_BACK),
         ("chosen = order[i, removed[i]]; logits[i, chosen] = -1e9", WRITES_BACK),
         ("chosen = order[i][removed[i]]; logits[i][chosen] = -float('inf')", WRITES_BACK),
-        ("kept.append(indices[i, removed[i]])", "keep all positions with the mask beside them"),
-        ("kept.append(indices[groups == i])", "split all at once before the loop, by sizes"),
         ("kept.append(ordered[i, removed[i]])", "torch.where or a product with the mask"),
-        (
-            "groups = groups + 1; late = groups == 3; kept.append(indices[late])",
-            "keep all positions with the mask beside them",
-        ),
         ("mask[i, order[i, removed[i]]] = mask[i, 0]", "torch.where or a product with the mask"),
         (
             "chosen = order[i, removed[i]]; kept.append(chosen); mask[i, chosen] = True",

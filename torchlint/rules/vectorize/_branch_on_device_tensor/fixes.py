@@ -1,6 +1,5 @@
 """Tests of a tensor's truth that can go: a mask that is asked for elements before it is written
-through, a parameter of which is asked whether it was given, and a list of one answer for each
-element."""
+through, and a parameter of which is asked whether it was given."""
 
 from __future__ import annotations
 
@@ -10,46 +9,26 @@ from torchlint.rule import (
     Fix,
     InsertAfter,
     Module,
-    NeedImport,
     NodeEdit,
-    Remove,
     Replace,
     Safety,
 )
-from torchlint.semantic.code.flow import reads_of, writes_of
-from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.numbers import spelled_number
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import is_name
-from torchlint.semantic.uses.elements import one_dimensional
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
 
-_EFFECTS = (cst.NamedExpr, cst.Await, cst.Yield, cst.Lambda)
 _ASKS = ("any", "sum")
 _EMPTY = (
     "The write is done where the mask is empty, too: autograd counts it as a change in place, and "
     "a mask that does not fit raises in any case."
 )
-_SCALED = (
-    "The factor is computed in any case, and what is counted is a tensor; a NaN or infinity in it "
-    "can reach the gradients."
-)
 _GIVEN = (
     "What is zero, false or empty, but not None, counts as given, and a tensor of several elements "
     "no longer raises."
 )
-_BEST = (
-    "What is kept is a tensor without a graph, also where nothing was better than the number that "
-    "it began with."
-)
-_ALWAYS = (
-    "What is returned is a tensor in both cases; both are computed, and a NaN or infinity in the "
-    "one not taken can reach the gradients."
-)
-_ONCE = "Only code that looks at each operation can tell one comparison from many."
-_FLAT = "What is no vector, or has no dimension at all, gives a list as well, where it raised."
 
 
 def needless_test(module: Module, node: cst.If, test: cst.BaseExpression) -> Fix | None:
@@ -66,77 +45,6 @@ def needless_test(module: Module, node: cst.If, test: cst.BaseExpression) -> Fix
     edits: list[NodeEdit] = [Replace(node, new)]
     edits += [InsertAfter(node, code(each).strip()) for each in others]
     return Fix(tuple(edits), Safety.UNSAFE, "Write through the mask without the test", _EMPTY)
-
-
-def scaled_where(module: Module, node: cst.If, test: cst.BaseExpression) -> Fix | None:
-    """Return the fix of ``if norm > most: step.mul_(most / norm)``, perhaps with a count of such
-    cases: where the test does not hold the factor is 1, and 0 is added to the count."""
-    if node.orelse is not None or inferred(module, test).rank != 0:
-        return None
-    lines = [each.body for each in node.body.body if isinstance(each, cst.SimpleStatementLine)]
-    new = [_for_both(module, line[0], test) for line in lines if len(line) == 1]
-    if len(new) != len(node.body.body) or not any("where(" in (each or "") for each in new):
-        return None
-    written = {name for line in lines for name in _changed_by(module, line[0])}
-    if any(each is None for each in new) or (len(new) > 1 and written & module.names_in(test)):
-        return None
-    first, *others = [each for each in new if each is not None]
-    torch = name_for_module(module, "torch", "torch")
-    edits: list[NodeEdit] = [Replace(node, cst.parse_statement(first)), NeedImport("torch", torch)]
-    edits += [InsertAfter(node, each) for each in others]
-    return Fix(tuple(edits), Safety.UNSAFE, "Scale by 1 where the test does not hold", _SCALED)
-
-
-def _changed_by(module: Module, line: cst.BaseSmallStatement) -> frozenset[str]:
-    match line:
-        case cst.AugAssign(target=target) | cst.Expr(value=cst.Call(func=target)):
-            return module.names_in(target)
-    return frozenset()
-
-
-def _for_both(module: Module, line: cst.BaseSmallStatement, test: cst.BaseExpression) -> str | None:
-    """Return the code of a line that does, without asking, what one behind a test does."""
-    asked = module.source_of(test.with_changes(lpar=[], rpar=[]))
-    torch = name_for_module(module, "torch", "torch")
-    match line:
-        case cst.AugAssign(
-            target=cst.Name() as count, operator=cst.AddAssign(), value=cst.Integer("1")
-        ):
-            return f"{count.value} += {asked}" if _only_shown(module, count) else None
-        case cst.AugAssign(target=cst.Name() as scaled, operator=cst.MultiplyAssign(), value=value):
-            start, end = f"{scaled.value} *= ", ""
-        case cst.Expr(
-            value=cst.Call(
-                func=cst.Attribute(
-                    value=cst.Name() as scaled, attr=cst.Name("mul_" | "div_")
-                ) as func,
-                args=[cst.Arg(value=value)],
-            )
-        ):
-            start, end = f"{module.source_of(func)}(", ")"
-        case _:
-            return None
-    factor = inferred(module, value)
-    known = inferred(module, scaled).tensor and factor.tensor and factor.rank == 0
-    ratio = isinstance(value, cst.BinaryOperation) and isinstance(value.operator, cst.Divide)
-    if not known or not (ratio or factor.dtype == "float"):
-        return None
-    code = module.source_of(value.with_changes(lpar=[], rpar=[]))
-    return f"{start}{torch}.where({asked}, {code}, 1.0){end}"
-
-
-def _only_shown(module: Module, count: cst.Name) -> bool:
-    """Say whether a count starts at a number, and nothing but a text of its value reads it."""
-    owner = module.tree.owners[count]
-    starts = [each for each in writes_of(module, owner, count.value) if each is not count]
-    made = [module.small_statement(each) for each in starts]
-    reads = (each for each in reads_of(module, owner, count.value) if each is not count)
-    return all(
-        isinstance(each, cst.Assign) and isinstance(each.value, cst.Integer) for each in made
-    ) and all(
-        isinstance(above, cst.FormattedStringExpression) and above.conversion is None
-        for above in map(module.parent, reads)
-    )
 
 
 def _asked(module: Module, test: cst.BaseExpression) -> cst.BaseExpression | None:
@@ -269,89 +177,6 @@ def _number(module: Module, node: cst.BaseExpression) -> bool:
     )
 
 
-def kept_best(module: Module, choice: cst.IfExp, test: cst.BaseExpression) -> Fix | None:
-    """Return the fix of ``best = loss if best is None or loss < best else best``: the device keeps
-    the better one."""
-    place = module.parent(choice)
-    match place:
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=kept))]):
-            sides = [side for side in (choice.body, choice.orelse) if not is_name(side, kept)]
-        case _:
-            return None
-    first = _asks_for_none(choice.test, test, kept)
-    if first is None or len(sides) != 1 or kept not in module.names_in(test):
-        return None
-    value, taken = inferred(module, sides[0]), sides[0] is choice.body
-    if value.rank != 0 or dotted_text(sides[0]) is None or (first and not taken):
-        return None
-    if inferred(module, test).dtype != "bool":
-        return None
-    torch, new = name_for_module(module, "torch", "torch"), module.source_of(sides[0])
-    new = new if value.grad is False else f"{new}.detach()"
-    pair = f"{new}, {kept}" if taken else f"{kept}, {new}"
-    code = f"{torch}.where({module.source_of(test)}, {pair})"
-    code = f"{new} if {kept} is None else {code}" if first else code
-    edits = (Replace(place, cst.parse_statement(f"{kept} = {code}")), NeedImport("torch", torch))
-    return Fix(edits, Safety.UNSAFE, "Keep the better one on the device", _BEST)
-
-
-def _asks_for_none(whole: cst.BaseExpression, test: cst.BaseExpression, name: str) -> bool | None:
-    """Say whether a test asks first whether there is anything yet, ``best is None or``; None where
-    it asks for something else."""
-    if whole is test:
-        return False
-    match whole:
-        case cst.BooleanOperation(
-            left=cst.Comparison(
-                left=left,
-                comparisons=[
-                    cst.ComparisonTarget(operator=cst.Is() | cst.Equal(), comparator=nothing)
-                ],
-            ),
-            operator=cst.Or(),
-            right=right,
-        ) if right is test and is_name(left, name) and is_name(nothing, "None"):
-            return True
-    return None
-
-
-def returned_where(module: Module, node: cst.If, test: cst.BaseExpression) -> Fix | None:
-    """Return the fix of ``if error == 0: return float("inf")`` right before ``return`` of a number
-    of the device: both are computed, and the device chooses."""
-    block = module.parent(node)
-    lines = list(block.body) if isinstance(block, cst.IndentedBlock) else []
-    at = next((number for number, line in enumerate(lines) if line is node), len(lines))
-    last = lines[at + 1] if at + 1 < len(lines) else None
-    early, late = _returned(node.body), _returned(last)
-    if node.orelse is not None or early is None or late is None or last is None:
-        return None
-    value = inferred(module, late)
-    number = inferred(module, early).kind == "number" or spelled_number(module, early) is not None
-    if not number or not value.tensor or value.rank != 0 or value.dtype == "bool":
-        return None
-    asked = inferred(module, test)
-    if asked.rank != 0 or asked.dtype != "bool" or any(module.within(late, *_EFFECTS)):
-        return None
-    torch = name_for_module(module, "torch", "torch")
-    source = module.source_of
-    code = f"return {torch}.where({source(test)}, {source(early)}, {source(late)})"
-    edits = (
-        Replace(node, cst.parse_statement(code)),
-        Remove(last),
-        NeedImport("torch", torch),
-    )
-    return Fix(edits, Safety.UNSAFE, "Choose with torch.where on the device", _ALWAYS)
-
-
-def _returned(suite: cst.CSTNode | None) -> cst.BaseExpression | None:
-    """Return what the one line of a block, or a line, returns."""
-    line = suite.body[0] if isinstance(suite, cst.IndentedBlock) and len(suite.body) == 1 else suite
-    match line:
-        case cst.SimpleStatementLine(body=[cst.Return(value=cst.BaseExpression() as value)]):
-            return value
-    return None
-
-
 def given_test(module: Module, test: cst.BaseExpression) -> Fix | None:
     """Return the fix that asks whether a parameter was given by ``is not None`` instead of by its
     truth."""
@@ -380,47 +205,3 @@ def given_test(module: Module, test: cst.BaseExpression) -> Fix | None:
     new = cst.parse_expression(f"{test.value} {sign} None")
     edits = (Replace(place, new.with_changes(lpar=place.lpar, rpar=place.rpar)),)
     return Fix(edits, Safety.UNSAFE, "Ask whether it was given", _GIVEN)
-
-
-def answers_at_once(module: Module, choice: cst.IfExp) -> Fix | None:
-    """Return the fix for ``[a if v > 0.5 else b for v in t]``: one comparison, and one read."""
-    whole = module.parent(choice)
-    match whole, choice.test:
-        case (
-            cst.ListComp(
-                elt=elt,
-                for_in=cst.CompFor(
-                    target=cst.Name(value=name),
-                    iter=tensor,
-                    ifs=[],
-                    inner_for_in=None,
-                    asynchronous=None,
-                ),
-            ),
-            cst.Comparison(
-                left=cst.Name(value=left),
-                comparisons=[cst.ComparisonTarget(operator=operator, comparator=bound)],
-            ),
-        ) if elt is choice and left == name:
-            pass
-        case _:
-            return None
-    if isinstance(operator, (cst.In, cst.NotIn, cst.Is, cst.IsNot)):
-        return None
-    value = inferred(module, tensor)
-    if not value.tensor or value.loose or not _number(module, bound):
-        return None
-    if name in module.names_in(choice.body) | module.names_in(choice.orelse):
-        return None
-    if dotted_text(tensor) is None:
-        return None
-    flat = one_dimensional(module, tensor)
-    sign = cst.Module([]).code_for_node(operator).strip()
-    compared = f"({module.source_of(tensor)} {sign} {module.source_of(bound)})"
-    code = f"{compared}.tolist()" if flat else f"{compared}.flatten().tolist()"
-    edits = (
-        Replace(choice.test, cst.Name(name)),
-        Replace(tensor, cst.parse_expression(code)),
-    )
-    note = "" if flat else _FLAT
-    return Fix(edits, Safety.UNSAFE, "Compare all elements, and read them once", note or _ONCE)
