@@ -112,7 +112,7 @@ class Wait:
     """The cause of a read: a statement waits for the device until a value is there.
 
     A statement that waits twice is no faster with one of the waits: fixes of its reads are applied
-    where each of them has one, or is mended by another's.
+    where each of them has one, or is fixed by another's.
 
     Args:
         statement: the statement.

@@ -102,7 +102,7 @@ MIXED = {
     "    x.to(device)\n",
     "bound anew on one way": "from data import get\nfor x in get():\n    if q:\n"
     "        x = mixed(x)\n    x.to(device)\n",
-    "left from the turn before": "from data import get\nfor i, batch in enumerate(get()):\n"
+    "left from the iteration before": "from data import get\nfor i, batch in enumerate(get()):\n"
     "    if i % 2:\n        x = batch\n    x.to(device)\n    x = mixed(x)\n",
     "another object of a with statement": "from data import get\nwith opened(get()) as bar:\n"
     "    for x in bar:\n        x.to(device)\n",

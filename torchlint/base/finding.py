@@ -135,8 +135,8 @@ class Reason:
 
 @frozen
 class Measured:
-    """What mending a finding saves at most, by a trace: parts of the time from 0 to 1, where no
-    other finding is mended and where all others are, and nanoseconds; `negligible` says that it is
+    """What fixing a finding saves at most, by a trace: parts of the time from 0 to 1, where no
+    other finding is fixed and where all others are, and nanoseconds; `negligible` says that it is
     not worth a look."""
 
     share: float
@@ -149,7 +149,7 @@ class Measured:
         """What a report says of it: ``at most 28.8 %``."""
         if self.negligible:
             return f"at most {100 * self.share:.1f} %, negligible"
-        once = f", {100 * self.joint:.1f} % once the others are mended"
+        once = f", {100 * self.joint:.1f} % once the others are fixed"
         more = once if round(1000 * self.joint) > round(1000 * self.share) else ""
         return f"at most {100 * self.share:.1f} %{more}"
 
@@ -190,7 +190,7 @@ class Finding:
     def said(self) -> str:
         """The message, with what was measured, and whether nothing uses the code."""
         unused = " (in code that nothing uses)" if self.frequency is Frequency.UNUSED else ""
-        measured = f" (mending saves {self.measured.words})" if self.measured is not None else ""
+        measured = f" (fixing saves {self.measured.words})" if self.measured is not None else ""
         return f"{self.message}{unused}{measured}"
 
     @property

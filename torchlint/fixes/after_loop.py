@@ -166,7 +166,7 @@ def numbers_of(
 def seldom_as_numbers(
     module: Module, target: cst.Name, uses: NumberUses, kind: str
 ) -> list[Replace | InsertBefore]:
-    """Return the edits by which what reads a name now and then, or behind the loop that binds it to
+    """Return the edits by which what reads a name now and then, or after the loop that binds it to
     a tensor, gets a number. Where each step uses the tensor, the name goes on to hold it."""
     line = first_read_behind(module, target, uses)
     if uses.each_step:

@@ -23,7 +23,7 @@ _AS_BEFORE = (
 
 def brought_to_host(module: Module, found: HostLoop) -> Fix | None:
     """Return the fix that copies to the host, before a loop, the tensors of which the loop reads
-    something in each turn; None where a name for a copy is taken."""
+    something in each iteration; None where a name for a copy is taken."""
     made = _copied_before(module, found)
     if made is None:
         return None

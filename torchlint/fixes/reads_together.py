@@ -67,7 +67,7 @@ _WAITED = "The step has waited for the device just before: this read waits for n
 LOGGED = "The step waits for what it logs beside it all the same: first log every N steps."
 
 
-ALONE = " `{other}` waits for the same work: little is gained by mending one of them alone."
+ALONE = " `{other}` waits for the same work: little is gained by fixing one of them alone."
 
 
 IN_VAIN = (_NEEDED, _WAITED, LOGGED)

@@ -177,7 +177,9 @@ def check(node: cst.For, module: Module) -> Iterator[Hit]:
         yield Hit(node, words, severity=severity, message=message, why_hot=heat.why)
 
 
-@question(yes="it goes over many parameters", no="it is not known to go over many parameters")
+@question(
+    yes="it iterates over many parameters", no="it is not known to iterate over many parameters"
+)
 def _over_many(module: Module, loop: cst.For) -> bool:
     """Say whether a loop goes over the parameters of a network that certainly has many."""
     return any(has_many_parameters(module, each) for each in _networks(module, loop))

@@ -229,7 +229,7 @@ _NOTES = {
     "device": "On a device other than CUDA the copy may not have ended when the host goes on.",
     "host": "To the host the copy is not awaited, and its memory may be read unfinished.",
     "written": "The host's tensor may be written again before the copy has ended.",
-    "timed": "A clock read right behind it no longer includes the copy.",
+    "timed": "A clock read right after it no longer includes the copy.",
     "pinned": "Each batch takes memory that cannot be swapped out.",
 }
 

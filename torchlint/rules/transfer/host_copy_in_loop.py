@@ -96,7 +96,7 @@ for x, y in loader:
 ## Fix safety
 Safe where the truth values that a copy brings over are only counted and the count is read as a
 number: it is taken on the device, and whole numbers add up alike. Safe where a list of its own
-collects detached losses that each turn makes anew, and is only stacked or concatenated after the
+collects detached losses that each iteration makes anew, and is only stacked or concatenated after the
 loop: the stack is copied instead of its parts. Unsafe where the result is only stored or added up:
 the values then stay on the device, whose memory fills with the loop, and what reads them later gets
 device tensors, without a graph: by `.detach()` where autograd is not certainly off, and as a copy

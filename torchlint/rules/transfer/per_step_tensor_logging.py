@@ -72,7 +72,7 @@ with torch.no_grad():
 
 ## Fix safety
 Unsafe where fewer lines are logged. A guard is put around the call and the log lines next to it, which
-reuses the loop's own counter or adds `enumerate`; where what the loop goes over has a length, its last
+reuses the loop's own counter or adds `enumerate`; where what the loop iterates over has a length, its last
 step is logged as well. A number that is bound in each step and logged now
 and then is kept as a tensor and read where it is logged: that alone is safe in an ordinary program,
 and so are reads without a log of their own that are made at once. A meter of the project whose class only

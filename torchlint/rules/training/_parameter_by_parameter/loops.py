@@ -114,8 +114,8 @@ def work_on_parameters(module: Module, loop: cst.For) -> Work | None:
 
 
 @question(
-    yes="it goes over the parameters of one part of a network, which may be a single tensor",
-    no="nothing shows that it goes over the parameters of one part of a network alone",
+    yes="it iterates over the parameters of one part of a network, which may be a single tensor",
+    no="nothing shows that it iterates over the parameters of one part of a network alone",
 )
 def _of_one_part(module: Module, loop: cst.For) -> bool:
     """Say whether a loop goes over what a constructor has kept, and each call of it in the file

@@ -37,8 +37,8 @@ class Taker:
 
 
 @question(
-    yes="`{answer}` looks at it in each turn of the loop",
-    no="nothing is known to look at it in each turn of the loop",
+    yes="`{answer}` looks at it in each iteration of the loop",
+    no="nothing is known to look at it in each iteration of the loop",
 )
 def taken_in_turn(module: Module, node: cst.BaseExpression) -> Taker | None:
     """Return what logs, writes, plots or asks a number in each turn of the loop that reads it: by
@@ -54,8 +54,8 @@ def taken_in_turn(module: Module, node: cst.BaseExpression) -> Taker | None:
 
 
 @question(
-    yes="code of the host takes `{0}` in each turn of the loop: a picture, a text, a file",
-    no="no code of the host is known to take `{0}` in each turn of the loop",
+    yes="code of the host takes `{0}` in each iteration of the loop: a picture, a text, a file",
+    no="no code of the host is known to take `{0}` in each iteration of the loop",
 )
 def host_takes_in_turn(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether a library of the host works on a number, or a text, a file or a request is made

@@ -95,8 +95,8 @@ def is_size(module: Module, node: cst.CSTNode | None) -> bool:
 
 
 @question(
-    yes="the turns of the loop make tensors of different sizes",
-    no="the turns of the loop make tensors of one size",
+    yes="the iterations of the loop make tensors of different sizes",
+    no="the iterations of the loop make tensors of one size",
 )
 def sizes_differ(module: Module, loop: cst.For | cst.CompFor, body: cst.CSTNode) -> bool:
     """Say whether each turn of a loop makes tensors of the height and width that it takes apart,
@@ -133,8 +133,8 @@ def sizes_differ(module: Module, loop: cst.For | cst.CompFor, body: cst.CSTNode)
 
 
 @question(
-    yes="each turn of the loop lists as many rows as a mask leaves, which differ in number",
-    no="the turns of the loop list no tensors of different sizes",
+    yes="each iteration of the loop lists as many rows as a mask leaves, which differ in number",
+    no="the iterations of the loop list no tensors of different sizes",
 )
 def rows_differ(module: Module, loop: cst.For | cst.CompFor, body: cst.CSTNode) -> bool:
     """Say whether each turn of a loop puts the rows that a mask chooses into a list, and nothing
@@ -404,7 +404,7 @@ def writes_elements(module: Module, loop: cst.For) -> bool:
 
 
 @question(
-    yes="each turn of the loop fills a part of a row with a number, as far as its own bound says",
+    yes="each iteration of the loop fills a part of a row with a number, as far as its bound says",
     no="the loop fills no parts of rows that it has bounds for",
 )
 def fills_rows(module: Module, loop: cst.For) -> bool:

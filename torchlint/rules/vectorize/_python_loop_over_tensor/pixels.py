@@ -18,7 +18,7 @@ _FEW = 8
 
 @question(
     yes="nested loops write an array of the host element by element",
-    no="the loops write no array of the host element by element, or a turn needs another one",
+    no="the loops write no array of the host element by element, or an iteration needs another one",
 )
 def writes_pixels(module: Module, loop: cst.For) -> bool:
     """Say whether a loop and one in it count over the sizes of an array and write single elements

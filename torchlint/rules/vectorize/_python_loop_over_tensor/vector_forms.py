@@ -52,8 +52,8 @@ _ROW = 50
 _TITLE = "Compute all of them at once"
 _ORDER = "Sums are made in another order and may round differently in the last place"
 _SHAPES = (
-    "What all turns compute is in memory at once; tensors of different numbers of dimensions, or "
-    "of other sizes than the loop counts, raise or are paired otherwise."
+    "What all iterations compute is in memory at once; tensors of different numbers of dimensions, "
+    "or of other sizes than the loop counts, raise or are paired otherwise."
 )
 _BOTH = "Both sides are computed; a NaN or infinity in the side not taken can reach the gradients."
 
