@@ -12,7 +12,7 @@ from torchlint.base.span import Position, Span
 
 
 class Severity(enum.Enum):
-    """How much a finding matters (design §5): wrong results, hot-path cost, or a hint."""
+    """How much a finding matters: wrong results, hot-path cost, or a hint."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -40,7 +40,7 @@ class Frequency(enum.IntEnum):
 
 
 class Safety(enum.Enum):
-    """What applying a fix may change (design §5)."""
+    """What applying a fix may change."""
 
     SAFE = "safe"
     """Bit-for-bit the same values, RNG streams, dtype, device, requires_grad and exceptions."""
@@ -325,7 +325,7 @@ def normalised(statement: str) -> str:
 def fingerprint(
     code: str, posix_path: str, cell: int | str | None, statement: str, ordinal: int
 ) -> str:
-    """Return the identity of a finding: 16 hex digits that survive line shifts (design §5).
+    """Return the identity of a finding: 16 hex digits that survive line shifts.
 
     Args:
         code: the rule's code.
