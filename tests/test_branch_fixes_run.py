@@ -56,6 +56,25 @@ GONE = {
     "comparison in the test": "if (out > 1).any():\n    out[out > 1] = 0",
     "counts": "keep = (out > 1).sum(1)\nif torch.sum(keep) > 0:\n    out[keep > 0] = 1",
 }
+RETURNED = {
+    "a constant for one value": "if error == 0:\n    return float('inf')\n"
+    "return 20 * torch.log10(1 / torch.sqrt(error))",
+    "a number": "if error > 2:\n    return 0.5\nreturn error * 2",
+    "of NaN": "if error != error:\n    return -1.0\nreturn error.exp()",
+}
+NOT_RETURNED = {
+    "nothing": "if error == 0:\n    return None\nreturn error * 2",
+    "one that is asked for its truth": "if error:\n    return 0.0\nreturn error * 2",
+    "a count": "count = (x > 0).sum()\nif count:\n    return 0.0\nreturn error * 2",
+    "of several numbers": "if error == 0:\n    return 0.0\nreturn x * error",
+    "something happens before": "if error == 0:\n    return 0.0\nfound.append(1)\nreturn error",
+    "more than it": "if error == 0:\n    found.append(1)\n    return 0.0\nreturn error * 2",
+}
+BEST = {
+    "nothing yet": "best = loss if best is None or loss < best else best",
+    "a number to begin with": "best = loss if loss < best else best",
+    "the other way round": "best = best if best <= loss else loss",
+}
 KEPT = {
     "something else": "mask = out > 1\nif mask.any():\n    out[mask] = 0\n    found.append(1)",
     "else": "mask = out > 1\nif mask.any():\n    out[mask] = 0\nelse:\n    out = out * 2",
@@ -162,3 +181,75 @@ def test_a_loop_of_tokens_that_ends_when_all_have_ended_is_left_alone() -> None:
     assert not check(HEAD.partition("def train")[0] + token, codes=CODES).findings
     other = token.replace("ended.all()", "ended[0]").replace("break", "x = x * 2")
     assert check(HEAD.partition("def train")[0] + other, codes=CODES).findings
+
+
+MEASURED = (
+    HEAD.partition("def train")[0]
+    + """\
+def measure(x):
+    error = x.square().mean()
+{body}
+
+
+for x in [*loader, torch.zeros(5, 3)]:
+    found.append(measure(x.to(device)))
+    found.append(net(x.to(device)))
+"""
+)
+
+
+def measured(body: str) -> str:
+    return MEASURED.format(body="".join(f"    {line}\n" for line in body.splitlines()).rstrip())
+
+
+@pytest.mark.parametrize("body", RETURNED.values(), ids=RETURNED)
+def test_a_number_that_is_returned_early_is_chosen_on_the_device(body: str) -> None:
+    source = measured(body)
+    after = changed(source)
+    assert "return torch.where(" in after
+    before, now = (
+        [float(torch.as_tensor(v).detach().sum()) for v in ended(s)] for s in (source, after)
+    )
+    assert str(before) == str(now)
+
+
+@pytest.mark.parametrize("body", NOT_RETURNED.values(), ids=NOT_RETURNED)
+def test_what_else_is_returned_early_is_left(body: str) -> None:
+    assert changed(measured(body)) == measured(body)
+
+
+TRAINED = (
+    HEAD.partition("def train")[0]
+    + """\
+best = {start}
+for x in loader * 2:
+    loss = net(x.to(device)).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    {line}
+    found.append(f"{{best}}")
+"""
+)
+
+
+@pytest.mark.parametrize("name", BEST)
+def test_the_best_is_kept_on_the_device(name: str) -> None:
+    start = "None" if name == "nothing yet" else "float('inf')"
+    source = TRAINED.format(start=start, line=BEST[name].replace("\n", "\n    "))
+    after = changed(source)
+    assert "torch.where(" in after
+    assert str(ended(source)) == str(ended(after))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "if loss < best:\n        best = loss\n        found.append(1)",
+        "best = loss if loss < 3 else best",
+        "best = loss if loss - best else best",
+        "best = loss if best is None and loss < 3 else best",
+    ],
+)
+def test_more_than_the_best_is_left(line: str) -> None:
+    source = TRAINED.format(start="float('inf')", line=line)
+    assert changed(source) == source

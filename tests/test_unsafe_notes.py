@@ -81,6 +81,7 @@ NOTES = [
     ("TL202", "cannot be swapped out"),
     ("TL207", "which raises on overflow"),
     ("TL207", "different dtypes in their common one"),
+    ("TL114", "the device's generator"),
     ("TL207", "raises for an empty list"),
     ("TL207", "which torch cannot resize"),
     ("TL208", "the shuffled order"),
