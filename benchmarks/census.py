@@ -263,7 +263,7 @@ def frequency(module: Module, node: cst.CSTNode, outside: Elsewhere, depth: int 
 
 
 def _repeats(module: Module, loop: cst.CSTNode) -> bool:
-    """Say whether a loop may run its body much more often than it runs itself: it goes over no
+    """Say whether a loop may run its body much more often than it runs itself: it iterates over no
     epochs, no parts of a network, and not over a handful of things."""
     if loop_kind(module, loop) is LoopKind.EPOCH:
         return False

@@ -114,7 +114,7 @@ def new_at_written(
     was not there before.
 
     A line is written where the text before has none like it, whatever its indentation. A cause was
-    there where the lines that were replaced have a finding of the same rule that no fix mends.
+    there where the lines that were replaced have a finding of the same rule that no fix fixes.
 
     Args:
         before: the text as it was.

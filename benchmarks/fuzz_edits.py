@@ -21,17 +21,8 @@ from torchlint.edits.positions import Layout
 from torchlint.edits.splice import EditContext
 from torchlint.edits.text_fix import text_fix
 from torchlint.engine.job import Job
-from torchlint.rule import (
-    Append,
-    Fix,
-    InsertAfter,
-    InsertBefore,
-    Module,
-    NodeEdit,
-    Remove,
-    Replace,
-    Safety,
-)
+from torchlint.fixes.fix import Append, Fix, InsertAfter, InsertBefore, NodeEdit, Remove, Replace
+from torchlint.rule import Module, Safety
 from torchlint.semantic.project.outside import Outside
 
 _PAIR = "(aa, bb)"

@@ -31,7 +31,6 @@ from tests import (
     test_branch_fixes_run,
     test_deferred_sums_run,
     test_elements_run,
-    test_foreach_run,
     test_host_elements_run,
     test_host_loops_run,
     test_masked_fixes_run,
@@ -158,11 +157,9 @@ def examples() -> tuple[Example, ...]:
 
 def _tested() -> Iterator[Example]:
     """Yield the programs of the tests that run fixes."""
-    sums, foreach, blocks = test_deferred_sums_run, test_foreach_run, test_no_grad_blocks_run
+    sums, blocks = test_deferred_sums_run, test_no_grad_blocks_run
     for name, body in {**sums.PROGRAMS, **sums.SHOWN, **sums.LEFT}.items():
         yield Example("TL101", name, sums.HEAD, body)
-    for name, body in {**foreach.EXACT, **foreach.ROUNDED, **foreach.LEFT}.items():
-        yield Example("TL510", name, foreach.HEAD, body)
     for name, body in {**blocks.PROGRAMS, **blocks.LEFT}.items():
         yield Example("TL501", name, blocks.HEAD, body)
     masked = test_masked_fixes_run

@@ -46,14 +46,6 @@ def program(body: str) -> str:
 
 
 GONE = {
-    "a clipped step": "most, norm = out.detach().norm() * 0.9, out.detach().norm()\n"
-    "step = out.detach().clone()\ncut = 0\n"
-    "if norm > most:\n    step.mul_(most / (norm + 1e-12))\n    cut += 1\n"
-    "found.extend([step, f'{cut} {cut:3d}'])",
-    "a step that is short enough": "most, norm = out.detach().norm() * 2, out.detach().norm()\n"
-    "step = out.detach().clone()\nif norm > most:\n    step *= most / norm\nfound.append(step)",
-    "its own norm": "step = out.detach().clone()\nif step.norm() > 2.0:\n"
-    "    step.mul_(2.0 / step.norm())\nfound.append(step)",
     "any": "mask = out > 1\nif mask.any():\n    out[mask] = 0",
     "sum": "mask = out != out\nif torch.sum(mask) > 0:\n    out[mask] = -1.0",
     "any of torch, twice": "mask = out < 0.5\nif torch.any(mask):\n    out[mask] = 0.0\n"
@@ -63,11 +55,6 @@ GONE = {
     "isnan": "bad = torch.isnan(out)\nif bad.any():\n    out[bad] = 0",
     "comparison in the test": "if (out > 1).any():\n    out[out > 1] = 0",
     "counts": "keep = (out > 1).sum(1)\nif torch.sum(keep) > 0:\n    out[keep > 0] = 1",
-    "answers": "scores = out[:, 0]\nfound.append([1 if s > 0.1 else 0 for s in scores])",
-    "answers of one column": "scores = out[:, :1]\n"
-    "found.append(['a' if s >= 0.1 else 'b' for s in scores])",
-    "answers in a generator": "scores = out[:, 0]\n"
-    "found.append([1.5 if s != 0.1 else None for s in scores])",
 }
 RETURNED = {
     "a constant for one value": "if error == 0:\n    return float('inf')\n"
@@ -89,19 +76,6 @@ BEST = {
     "the other way round": "best = best if best <= loss else loss",
 }
 KEPT = {
-    "a count that is looked at": "norm = out.detach().norm()\ncut = 0\n"
-    "step = out.detach().clone()\n"
-    "if norm > 2.0:\n    step.mul_(2.0 / norm)\n    cut += 1\nfound.append(cut)",
-    "a count behind what the test asks": "step = out.detach().clone()\ncut = 0\n"
-    "if step.norm() > 2.0:\n    step.mul_(2.0 / step.norm())\n    cut += 1\nfound.append(f'{cut}')",
-    "a count alone": "norm = out.detach().norm()\ncut = 0\n"
-    "if norm > 2.0:\n    cut += 1\nfound.append(f'{cut}')",
-    "by a number": "norm = out.detach().norm()\nstep = out.detach().clone()\n"
-    "if norm > 2.0:\n    step.mul_(0.1)\nfound.append(step)",
-    "by a tensor of its size": "norm = out.detach().norm()\nstep = out.detach().clone()\n"
-    "if norm > 2.0:\n    step.mul_(step / norm)\nfound.append(step)",
-    "one way or the other": "norm = out.detach().norm()\nstep = out.detach().clone()\n"
-    "if norm > 2.0:\n    step.mul_(2.0 / norm)\nelse:\n    step.mul_(norm)\nfound.append(step)",
     "something else": "mask = out > 1\nif mask.any():\n    out[mask] = 0\n    found.append(1)",
     "else": "mask = out > 1\nif mask.any():\n    out[mask] = 0\nelse:\n    out = out * 2",
     "another mask": "mask = out > 1\nif mask.any():\n    out[~mask] = 0",
@@ -114,9 +88,6 @@ KEPT = {
     "positions": "where = out[0].long().clamp(0, 3)\nif where.any():\n    out[where] = 0",
     "a number of the device": "mask = out > 1\nif mask.any():\n    out[mask] = out.mean()",
     "more than one": "mask = out > 1\nif mask.sum() > 1:\n    out[mask] = 0",
-    "the element itself": "scores = out[:, 0]\nfound.append([s if s > 0.1 else 0 for s in scores])",
-    "another bound for each": "scores = out[:, 0]\n"
-    "found.append([1 if s > k else 0 for s, k in zip(scores, range(5))])",
 }
 
 

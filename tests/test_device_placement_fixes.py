@@ -457,3 +457,35 @@ def test_what_is_traced_computes_the_same() -> None:
     assert after.count("device=x.device") == 2, after
     (bad, _), (good, _) = execute(TRACED), execute(after)
     assert not differences("out", bad["out"], good["out"])
+
+
+MAYBE_NONE = """\
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def forward(self, x: torch.Tensor, label: {0} = None):
+        rows = torch.arange(4)
+        {1}:
+            x = x + label[rows].sum()
+        return x
+
+
+net = Net().cuda()
+for step in range(100):
+    x = torch.randn(4, 8, device="cuda", requires_grad=True)
+    net(x, torch.randn(4, device="cuda")).sum().backward()
+"""
+
+
+@pytest.mark.parametrize("test", ["if label is not None", "if x.dim() == 2 and label is not None"])
+def test_what_may_be_none_gives_no_device_outside_of_the_test(test: str) -> None:
+    text = MAYBE_NONE.format("torch.Tensor | None", test)
+    assert fixed(text, "unsafe", codes=frozenset({"TL102"})).after == ""
+
+
+def test_what_is_always_given_gives_its_device_inside_of_any_test() -> None:
+    text = MAYBE_NONE.format("torch.Tensor", "if x.dim() == 2").replace(" = None):", "):")
+    after = fixed(text, "unsafe", codes=frozenset({"TL102"})).after
+    assert "torch.arange(4, device=label.device)" in after

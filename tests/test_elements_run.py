@@ -105,5 +105,5 @@ def test_the_note_tells_of_layouts() -> None:
 def test_the_note_tells_when_the_elements_are_read() -> None:
     (found,) = check(program(GONE["a loop"]), codes=CODES).findings
     assert found.fix is not None
-    assert "read before the first turn" in found.fix.note
+    assert "read before the first iteration" in found.fix.note
     assert "a number" in found.fix.note

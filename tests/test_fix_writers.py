@@ -153,10 +153,10 @@ MAY_BE_WRITTEN = {
         loop="for batch in loader:",
         before="x, y = batch['x'], batch['y']",
     ),
-    "the next turn": copying(
+    "the next iteration": copying(
         "last = x", before="if last is not None:\n    last.zero_()", made=LOADER + "\nlast = None"
     ),
-    "a view of the turn before": copying(
+    "a view of the iteration before": copying(
         "last = x",
         before="if last is not None:\n    v = last.view(-1)\n    v.zero_()",
         made=LOADER + "\nlast = None",
@@ -165,7 +165,7 @@ MAY_BE_WRITTEN = {
     "what was pinned by hand": copying(
         "p.zero_()", copy="p = x.pin_memory()\nmoved = p.to(device)"
     ),
-    "a buffer of all turns": copying(
+    "a buffer of all iterations": copying(
         "buffer.copy_(y)",
         made=LOADER + "\nbuffer = torch.zeros(4, 8).pin_memory()",
         copy="moved = buffer.to(device)",
@@ -262,12 +262,12 @@ IS_CHANGED = {
     "by its data": keeping("loss.data.zero_()"),
     "by a view": keeping("loss.view(1)[0] = 0"),
     "in a container": keeping("for t in [loss]:\n    t.zero_()"),
-    "in the next turn": keeping(
+    "in the next iteration": keeping(
         "last = loss",
         start="losses = []\nlast = None",
         step="if last is not None:\n    last.zero_()\nloss.backward()",
     ),
-    "by the next turn's graph": keeping(
+    "by the next iteration's graph": keeping(
         start="losses = []\nloss = criterion(model(torch.zeros(4, 8)), torch.zeros(4).long())",
         loss="fn.replay()",
     ),

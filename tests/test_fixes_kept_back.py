@@ -157,32 +157,6 @@ for i in range(3):
     {use}
 return x"""
 
-ATTENTION = """\
-import torch
-from einops import rearrange
-from torch import nn
-
-
-class Attention(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.scale, self.heads = 32**-0.5, 4
-
-    def forward(self, x):
-{body}
-        scores = (q @ k.transpose(-2, -1)) * self.scale
-        return scores.softmax(dim=-1) @ v
-"""
-
-
-def attention(text: str) -> tuple[str, str]:
-    return "TL405", of(ATTENTION, body=text)
-
-
-def projected(shaped: str) -> tuple[str, str]:
-    return attention("\n".join(f"{name} = {shaped.format(f'self.{name}(x)')}" for name in "qkv"))
-
-
 TRAINER = """\
 from PIL import Image
 from torch.utils.data import Dataset
@@ -212,16 +186,6 @@ def trainer(data: str, more: str = "") -> tuple[str, str]:
 
 
 ONLY_SHOWN = {
-    "attention of five dimensions by sizes": projected(
-        "{}.view(2, 3, 4, self.heads, 32).transpose(2, 3)"
-    ),
-    "attention of five dimensions by a pattern": projected(
-        'rearrange({}, "b t n (h d) -> b t h n d", h=self.heads)'
-    ),
-    "attention of five dimensions by axes": attention(
-        "b, t, n, d = x.shape\nqkv = self.qkv(x).reshape(b, t, n, 3, self.heads, 32)\n"
-        "qkv = qkv.permute(3, 0, 1, 4, 2, 5)\nq, k, v = qkv[0], qkv[1], qkv[2]"
-    ),
     "a Trainer's lambda": trainer("Images(paths, lambda image: image)"),
     "a Trainer's collator": trainer(
         "Images(paths, resize)", ", data_collator=lambda rows: {'x': rows}"
@@ -367,14 +331,6 @@ SILENT = {
 """Nothing is found."""
 
 APPLIED = {
-    "attention of four dimensions": (
-        projected("{}.view(2, 3, self.heads, 32).transpose(1, 2)"),
-        "scaled_dot_product_attention",
-    ),
-    "attention of four dimensions by a pattern": (
-        projected('rearrange({}, "b n (h d) -> b h n d", h=self.heads)'),
-        "scaled_dot_product_attention",
-    ),
     "a Trainer's function": (
         trainer("Images(paths, resize)"),
         "dataloader_num_workers=4",
@@ -572,19 +528,10 @@ LAID_OUT = [
         loader(more=", drop_last=True, sampler=sorted(range(10), key=lambda i, step=1: i % 3)"),
         "        sampler=sorted(range(10), key=lambda i, step=1: i % 3),\n        num_workers=4,\n",
     ),
-    (
-        attention(
-            "q = self.q(x).view(2, 3, self.heads, 32).transpose(1, 2)\n"
-            "k, v = self.k(x).view(2, 3, self.heads, 32).transpose(1, 2), self.v(x)\n\n"
-            "# scores: a head each\nscores = (q @ k.transpose(-2, -1)) * self.scale\n"
-            "weights = scores.softmax(dim=-1)\n\n# values\nreturn weights @ v\n"
-        ),
-        "self.v(x)\n\n        # values\n        return nn.functional.scaled",
-    ),
 ]
 
 
-@pytest.mark.parametrize(("case", "words"), LAID_OUT, ids=["index", "lambda", "comment"])
+@pytest.mark.parametrize(("case", "words"), LAID_OUT, ids=["index", "lambda"])
 def test_what_fixes_write_is_laid_out_as_a_formatter_would(
     case: tuple[str, str], words: str
 ) -> None:

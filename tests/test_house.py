@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import torchlint
+from torchlint.run.cache import PARTS
 from torchlint.semantic.question import QUESTIONS
 from torchlint.semantic.torch import dtypes, ops
 from torchlint.settings.keys import KEYS
@@ -27,22 +28,23 @@ FLOORS = {
     "trace": 2,
     "semantic": 3,
     "program": 3,
-    "rule": 4,
-    "catalog": 5,
-    "edits": 5,
-    "engine": 6,
-    "settings": 6,
-    "run": 7,
-    "manual": 7,
-    "api": 8,
-    "explain": 8,
-    "lsp": 8,
-    "verify": 9,
-    "profile": 9,
-    "rules": 10,  # found by the walk of the catalogue: nothing imports one
-    "testing": 10,
-    "cli": 10,
-    "__main__": 11,
+    "fixes": 4,
+    "rule": 5,
+    "catalog": 6,
+    "edits": 6,
+    "engine": 7,
+    "settings": 7,
+    "run": 8,
+    "manual": 8,
+    "api": 9,
+    "explain": 9,
+    "lsp": 9,
+    "verify": 10,
+    "profile": 10,
+    "rules": 11,  # found by the walk of the catalogue: nothing imports one
+    "testing": 11,
+    "cli": 11,
+    "__main__": 12,
 }
 NEIGHBOURS = ("verify", "profile")
 """They meet the linter at one door."""
@@ -58,10 +60,10 @@ INSIDE = tuple(ROOT / name / "inside" for name in ("program", "verify"))
 NO_NAMES = {"utils", "util", "common", "helpers", "helper", "misc", "types"}
 FILES = sorted(ROOT.rglob("*.py"))
 RULE_FILES = [
-    path for path in FILES if path.parent.parent.name == "rules" and path.name != "__init__.py"
+    path for path in FILES if ROOT / "rules" in path.parents and path.name != "__init__.py"
 ]
-BESIDE = {path for path in RULE_FILES if path.name.startswith("_")}
-"""What one rule needs and no other."""
+BESIDE = {path for path in RULE_FILES if path.parent.name.startswith("_")}
+"""What one rule needs and no other, in a folder with the name of the rule's file."""
 
 
 @cache
@@ -127,12 +129,13 @@ def climbing(text: str, module: str, package: str) -> list[str]:
 def past_the_rules_door(text: str, module: str, package: str) -> list[str]:
     """Return the imports of a rule file that are neither the door, nor the model, nor facts beside
     it, nor tools of the language."""
-    let_in = ("rule.", "semantic.", "base.records.", "base.regex.")
+    let_in = ("rule.", "fixes.", "semantic.", "source.", "base.records.", "base.regex.")
+    own = f"{package}." if "._" in package else f"{package}._{module.rpartition('.')[2]}."
     return [
         f"{module}:{line} imports {target}"
         for line, target in imported(text, package)
         if f"{target}.".startswith("torchlint.")
-        and not f"{target}.".startswith((*(f"torchlint.{each}" for each in let_in), f"{package}._"))
+        and not f"{target}.".startswith((*(f"torchlint.{each}" for each in let_in), own))
     ]
 
 
@@ -259,15 +262,27 @@ def test_a_rule_imports_the_door_the_model_and_what_stands_beside_it() -> None:
     assert broken(past_the_rules_door, RULE_FILES) == []
 
 
-def test_what_stands_beside_rules_is_one_rules_alone() -> None:
-    """When a second rule asks, it is a fact about code, and moves to `semantic`."""
-    needed = {path: needed_by(path) for path in RULE_FILES}
-    users = {
-        path: [user.stem for user, names in needed.items() if dotted(path) in names]
-        for path in BESIDE
-    }
-    assert {path.name: names for path, names in users.items() if len(names) != 1} == {}
+def test_what_stands_beside_a_rule_is_its_own() -> None:
+    """When a second rule asks, it is a fact about code, and moves to `semantic` or `fixes`."""
     assert BESIDE
+    rules = {path.with_suffix("") for path in RULE_FILES}
+    homes = {path.parent.with_name(path.parent.name[1:]) for path in BESIDE}
+    assert homes <= rules
+    needed = set().union(*map(needed_by, RULE_FILES))
+    assert {path for path in BESIDE if dotted(path) not in needed} == set()
+
+
+def test_what_one_rule_alone_asks_of_code_lies_in_its_folder() -> None:
+    users: dict[str, set[Path]] = {}
+    for path in FILES:
+        home = (
+            path.parent.with_name(path.parent.name[1:]) if path in BESIDE else path.with_suffix("")
+        )
+        for name in needed_by(path):
+            users.setdefault(name, set()).add(home)
+    rules = {path.with_suffix("") for path in RULE_FILES}
+    model = {name: found for name, found in users.items() if ".semantic." in name}
+    assert {name for name, found in model.items() if len(found) == 1 and found <= rules} == set()
 
 
 # Keys of the configuration
@@ -406,12 +421,13 @@ def test_the_door_is_the_only_way_in(line: str, passes: bool) -> None:
     [
         ("from torchlint.rule import Hit", False),
         ("from torchlint.semantic.code.calls import arguments_of", False),
-        ("from torchlint.rules.transfer._facts import fact", False),
-        ("from torchlint.rules.transfer import _facts as facts", False),
-        ("from ._facts import fact", False),
+        ("from torchlint.rules.transfer._a.facts import fact", False),
+        ("from torchlint.rules.transfer._a import facts", False),
+        ("from ._a.facts import fact", False),
+        ("from ._b.facts import fact", True),
         ("import libcst as cst", False),
         ("from . import other", True),
-        ("from torchlint.rules.memory._facts import fact", True),
+        ("from torchlint.rules.memory._a.facts import fact", True),
         ("from ..memory.other import x", True),
         ("import torchlint.rules", True),
         ("from torchlint.base.finding import Severity", True),
@@ -571,7 +587,7 @@ NO_OPERATIONS = {"fact", "apart", "internal", "owner", "collective"}
 """Kinds of rows whose names are words of many other things: ``size``, ``device``, ``load``, ``to``
 of a module."""
 NAMESAKES = {
-    "rules/loading/_arrays.py": {  # NumPy's functions of the same names
+    "rules/loading/_slow_numpy_to_tensor/arrays.py": {  # NumPy's functions of the same names
         *(
             "_ALWAYS",
             "_SHAPED",
@@ -705,6 +721,18 @@ def needed_by(path: Path) -> set[str]:
 MODULES = {dotted(path) for path in FILES if path.name != "__init__.py"}
 
 
+def test_what_rules_reach_decides_what_is_found() -> None:
+    """A part that the cache does not know of would leave old findings behind when it changes."""
+    files = {dotted(path): path for path in FILES if path.name != "__init__.py"}
+    reached = set(map(dotted, RULE_FILES))
+    new = reached
+    while new:
+        new = set().union(*(needed_by(files[name]) for name in new)) - reached
+        reached = reached | new
+    parts = {files[name].relative_to(ROOT).parts[0] for name in reached}
+    assert parts <= set(PARTS)
+
+
 def circles(needs: dict[str, set[str]]) -> list[set[str]]:
     """Return the sets of modules of which each needs all the others, on whatever way."""
     reached = {name: {name} for name in needs}
@@ -793,7 +821,7 @@ def test_bases_are_counted_over_all_generations() -> None:
 
 # -- words are not code ----------------------------------------------------------------------------
 
-SPEAKS = ("semantic", "rule", "rules", "edits", "engine", "explain")
+SPEAKS = ("semantic", "fixes", "rule", "rules", "edits", "engine", "explain")
 """The parts that show code in words, or build it."""
 MAKES_CODE = frozenset(
     "Append InsertAfter InsertBefore Integer Name Prepend Replace SimpleString compile "

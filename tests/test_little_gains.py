@@ -1,4 +1,4 @@
-"""A wait is a warning where mending it frees the step: beside another that stays, or where nothing
+"""A wait is a warning where fixing it frees the step: beside another that stays, or where nothing
 overlaps, it is a hint that says so, or nothing at all."""
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ def test_a_log_behind_another_wait(before: str, backward: str, after: str, level
     source = LOGGED.format(before=before, backward=backward, after=after)
     (finding,) = found(source, "TL105", "writer.add_scalar")
     assert finding.severity is level
-    alone = "waits for the same work: little is gained by mending one" in finding.message
+    alone = "waits for the same work: little is gained by fixing one" in finding.message
     assert alone is (level is INFO)
 
 

@@ -83,7 +83,7 @@ def looped(code: str, first: str = "pass", behind: str = "pass", last: str = "pa
     ],
 )
 def test_a_clock_behind_a_copy_is_told(line: str) -> None:
-    told = "clock read right behind it no longer includes the copy"
+    told = "clock read right after it no longer includes the copy"
     assert told in looped("TL103", behind=line)
     assert told not in looped("TL103", first=line)
     assert told not in looped("TL103", last=line)
@@ -192,7 +192,7 @@ def run(paths):
 def test_a_loader_made_anew_says_that_workers_start_again(program: str) -> None:
     (note,) = notes(EPOCHS.format(program=program), "TL201")
     assert note is not None
-    assert "workers start anew in each turn" in note
+    assert "workers start anew in each iteration" in note
     (other,) = notes(EPOCHS.format(program=ONCE), "TL201")
     assert other is not None
     assert "start anew" not in other

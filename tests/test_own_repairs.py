@@ -1,7 +1,7 @@
 """What fixes leave has no new finding at the lines that they wrote.
 
 A line is written where the unfixed text has none like it, whatever its indentation. A finding is
-new where the lines that were replaced have none of its rule that no fix mends. Where one wait is
+new where the lines that were replaced have none of its rule that no fix fixes. Where one wait is
 left of many, an ``info`` may say so: `LEFT` has the pairs.
 """
 

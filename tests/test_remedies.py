@@ -182,7 +182,7 @@ def search(loader, leaves):
         optimizer.step()
 """
 SAID = {
-    # The elements of a tensor that a loop goes over, by which a list of the host is asked.
+    # The elements of a tensor that a loop iterates over, by which a list of the host is asked.
     "words of a comprehension": (
         "TL101",
         OLDER,
@@ -377,7 +377,7 @@ SAID = {
             "  # here\n        return x, rows"
         ),
     ),
-    "an element of what a turn makes": (
+    "an element of what an iteration makes": (
         "TL101",
         AFTER,
         FORWARD.format(
@@ -393,7 +393,7 @@ SAID = {
             "for at in range(4):\n            leaves[at].worth += value[at].item()  # here",
         ),
     ),
-    # An object that the next turn asks keeps the number.
+    # An object that the next iteration asks keeps the number.
     "two values of a tree": (
         "TL101",
         HOST,
@@ -403,7 +403,7 @@ SAID = {
             "    return out.max().item()  # here",
         ).replace("{kept}", "leaf.worth += value"),
     ),
-    # What the host draws, saves or sends in the same turn cannot be read later.
+    # What the host draws, saves or sends in the same iteration cannot be read later.
     "drawn on the frame": (
         "TL101",
         HOST,
@@ -475,7 +475,7 @@ SAID = {
             "max_lengthening = lengths.max().item()  # here\n        return max_lengthening"
         ),
     ),
-    # There is no line behind an endless loop.
+    # There is no line after an endless loop.
     "handed out by a generator": (
         "TL101",
         EVERY,

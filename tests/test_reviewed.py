@@ -71,11 +71,11 @@ def test_a_single_number_as_an_index_puts_it_nowhere() -> None:
     assert found.count("TL101") >= 2
 
 
-@pytest.mark.parametrize("made", ["in the turn", "before"])
+@pytest.mark.parametrize("made", ["in the iteration", "before"])
 def test_a_metric_of_one_batch_goes_over_one_batch(made: str) -> None:
     metric = "metric = torchmetrics.MeanSquaredError()"
     turn = "metric.update(out, y)\n        print(metric.compute())"
-    inside = made == "in the turn"
+    inside = made == "in the iteration"
     found = codes(f"{metric}\n        {turn}" if inside else turn, start="" if inside else metric)
     assert ("TL906" in found) is not inside
 

@@ -176,10 +176,10 @@ KEPT = {
         "if pred[:, i].mean() > 0.5:\n    total += pred[:, i].mean()\n"
         "elif pred[:, i].sum() > 9:\n    total += 1.0"
     ),
-    "a turn that is left out": turns(
+    "an iteration that is left out": turns(
         "if pred[:, i].mean() > 0.5:\n    continue\ntotal += pred[:, i].mean()"
     ),
-    "a name of the turn before": turns(
+    "a name of the iteration before": turns(
         "if pred[:, i].mean() > 0.5:\n    q = pred[:, i].mean()\ntotal += q",
         start="total, q = 0.0, pred.sum()",
     ),
@@ -188,7 +188,7 @@ KEPT = {
     "a tensor of unknown size": turns(
         "total += (pred[:, i] * w).mean()", start="total = 0.0\nw = target.flatten(1)[:, :6]"
     ),
-    "read behind the loop": turns("m = pred[:, i].mean()\ntotal += m", end="return total + m"),
+    "read after the loop": turns("m = pred[:, i].mean()\ntotal += m", end="return total + m"),
     "along an unknown last dimension": turns("total += target[:, i].sum(-1).mean(0).sum(-1)"),
     "a dropout": turns("total += pred[:, i].bernoulli().mean()"),
     "the last one wins": turns("total = pred[:, i].mean()"),

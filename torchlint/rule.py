@@ -19,34 +19,41 @@ code (but for ``benchmarks=True``) and on the way to an exception are left out. 
 the node that a check is asked about and for the place that its hit points at.
 
 The parent process reads a rule file with `ast` and never imports it, so every argument of
-``Rule(...)`` is a literal (design §4).
+``Rule(...)`` is a literal.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from functools import partial
-from typing import Any, TypeGuard, TypeVar
+from typing import Any, TypeVar
 
 import libcst as cst
 
 from torchlint.base.declaration import Declaration
-from torchlint.base.errors import CatalogError
 from torchlint.base.finding import Safety, Severity
 from torchlint.base.records import dataclass, frozen
+from torchlint.fixes.deletion import deletion
+from torchlint.fixes.expressions import Rewrite, nested, with_keyword, without_argument
+from torchlint.fixes.fix import (
+    Append,
+    Fix,
+    InFile,
+    InsertAfter,
+    InsertBefore,
+    NeedImport,
+    NodeEdit,
+    Prepend,
+    Remove,
+    Replace,
+)
+from torchlint.fixes.notes import one_sentence
 from torchlint.semantic.code.benchmarks import is_benchmark
-from torchlint.semantic.code.calls import arguments_of, keyword_argument, spare_statement
+from torchlint.semantic.code.calls import arguments_of, keyword_argument
 from torchlint.semantic.code.failures import fails_before
 from torchlint.semantic.code.guards import conditions_around, unreached
-from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import CallNames
-from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, method_called
-from torchlint.semantic.data.evaluated_batches import shown_beside
-from torchlint.semantic.data.later_steps import LaterSteps, later_steps
-from torchlint.semantic.data.per_step_use import LogLines, log_lines
-from torchlint.semantic.device.host_reads import HostRead
 from torchlint.semantic.device.transfers import Transfer
 from torchlint.semantic.device.value_sized import gathers
 from torchlint.semantic.module import Module
@@ -62,27 +69,7 @@ from torchlint.semantic.time.heat import (
     not_used,
 )
 from torchlint.semantic.torch import ops
-from torchlint.semantic.uses.accumulators import (
-    NumberUses,
-    bound_per_iteration,
-    first_read_behind,
-    fresh_per_iteration,
-    keeps_its_values,
-    reaches_line_behind,
-    read_in_blocks,
-)
-from torchlint.semantic.uses.assumptions import FRAMES, LOSSES, MEMORY, ONE_DEVICE, PATCHED, TORCH
-from torchlint.semantic.uses.graphless import graphless
-from torchlint.semantic.uses.host_elements import HostElements
-from torchlint.semantic.uses.host_loops import HostLoop
-from torchlint.semantic.uses.plain_numbers import has_no_dimension
-from torchlint.semantic.uses.reads_together import reads_together
-from torchlint.semantic.uses.unavoidable_syncs import (
-    stays_beside,
-    wait_that_stays,
-    waited_before,
-)
-from torchlint.semantic.values.detachable import detachable
+from torchlint.semantic.uses.unavoidable_syncs import wait_that_stays
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
 
@@ -121,114 +108,11 @@ __all__ = [
 
 
 @frozen
-class Replace:
-    """Put the code of `new` in the place of `node` (an expression, or a statement by a
-    statement)."""
-
-    node: cst.CSTNode
-    new: cst.CSTNode
-
-
-@frozen
-class Remove:
-    """Delete a whole simple statement line, one small statement of a ``a; b`` line, or an ``if``
-    that stands in a block with other statements.
-
-    Where the statement is the only one of its block, the engine writes ``pass``. With `comments`,
-    those right above it go too, where a blank line, another comment or the end of the block comes
-    behind it, so that they would stand above nothing. With `remark`, a comment behind it stays as a
-    line of its own.
-    """
-
-    node: cst.CSTNode
-    comments: bool = False
-    remark: bool = False
-
-
-@frozen
-class InsertBefore:
-    """Put statement source `code` on lines of its own before `statement`, indented like it."""
-
-    statement: cst.CSTNode
-    code: str
-
-
-@frozen
-class InsertAfter:
-    """Put statement source `code` on lines of its own after `statement`, indented like it.
-
-    Of a compound statement (a loop), that is after its whole body.
-    """
-
-    statement: cst.CSTNode
-    code: str
-
-
-@frozen
-class Append:
-    """Put the text `code` straight behind the expression `node`: ``x`` becomes ``x.detach()``."""
-
-    node: cst.CSTNode
-    code: str
-
-
-@frozen
-class Prepend:
-    """Put the text `code` straight in front of the expression or decorator `node`."""
-
-    node: cst.CSTNode
-    code: str
-
-
-@frozen
-class NeedImport:
-    """Make sure that ``import {module}`` (or ``import {module} as {alias}``) is in effect at module
-    level."""
-
-    module: str
-    alias: str | None = None
-
-
-NodeEdit = Replace | Remove | InsertBefore | InsertAfter | Append | Prepend | NeedImport
-
-
-@frozen
-class InFile:
-    """The node edits of a fix in another file of the project, whose nodes they name."""
-
-    module: Module
-    edits: tuple[NodeEdit, ...]
-
-
-@frozen
-class Fix:
-    """Node edits that belong together, and how safe they are.
-
-    `title` says in the imperative what is done ("Pass device= to the factory"). `note` is demanded
-    for unsafe fixes: one sentence on what may change. `elsewhere` are edits in other files: all are
-    written, or none. `assumes` says what the fix takes for granted, by its name in
-    `torchlint.semantic.uses.assumptions`, and what may change where that does not hold: the engine
-    asks the project, and makes the fix unsafe there.
-    """
-
-    edits: tuple[NodeEdit, ...]
-    safety: Safety
-    title: str
-    note: str = ""
-    elsewhere: tuple[InFile, ...] = ()
-    assumes: Mapping[str, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if self.safety is Safety.UNSAFE and not self.note:
-            raise CatalogError("an unsafe fix must say in one sentence what may change")
-
-
-@frozen
 class Wait:
     """The cause of a read: a statement waits for the device until a value is there.
 
     A statement that waits twice is no faster with one of the waits: fixes of its reads are applied
-    where each of them has one, or is mended by another's.
+    where each of them has one, or is fixed by another's.
 
     Args:
         statement: the statement.
@@ -267,7 +151,6 @@ def wait_for(module: Module, tensor: cst.BaseExpression) -> Wait:
     return Wait(statement, scope, value if called else module.source_of(value))
 
 
-_VIEWS = ops.having("view")
 _SAME_VALUE = (
     ops.having("method", "same") | ops.having("method", "move") | ops.having("method", "reads")
 )
@@ -450,10 +333,6 @@ class Rule(Declaration):
 
 
 _STAYS = "`{beside}` waits for the device as well, whatever becomes of this."
-_AS_BEFORE = (
-    "A tensor that shares memory with one that the loop changes in place is read as it was before "
-    "the loop."
-)
 _ENOUGH: Mapping[str, Callable[[Heat], bool]] = {
     "once": lambda heat: True,
     "sample": lambda heat: heat.grade >= Grade.SAMPLE,
@@ -462,7 +341,6 @@ _ENOUGH: Mapping[str, Callable[[Heat], bool]] = {
     "step": lambda heat: heat.step,
     "train": lambda heat: heat.train,
 }
-_NONE: Mapping[str, str] = {}
 _UNBOUNDED = ("anywhere", "once", "sample")
 """What `may_be_hot` says nothing of: it knows steps alone."""
 
@@ -525,537 +403,3 @@ def _counted(module: Module, node: cst.CSTNode, runs: str, benchmarks: bool) -> 
     if runs != "anywhere" and uncalled(module, node):
         return None
     return heat if fails_before(module, node) is None else None
-
-
-def deletion(module: Module, node: cst.Call, safety: Safety, note: str) -> Fix | None:
-    """Return the fix that deletes a call; None where its value is used, or where it is all that a
-    block holds.
-
-    A call that is all its ``if cuda:`` holds would leave an empty branch; that is better done by
-    hand.
-    """
-    statement = spare_statement(module, node)
-    return (
-        Fix((Remove(statement, comments=True),), safety, "Delete the call", note)
-        if statement is not None
-        else None
-    )
-
-
-def _safe_unless(
-    notes: Iterable[str], edits: Iterable[NodeEdit], title: str, assumes: Mapping[str, str] = _NONE
-) -> Fix:
-    """Return a fix that is safe unless a note says what may change."""
-    note = one_sentence(notes)
-    safety = Safety.UNSAFE if note else Safety.SAFE
-    return Fix(tuple(edits), safety, title, note, assumes=assumes)
-
-
-def detached(module: Module, tensor: cst.BaseExpression) -> cst.BaseExpression:
-    """Return ``tensor.detach()``; behind ``.detach()`` or ``.data``, and of what was computed with
-    autograd off, it is left out."""
-    if graphless(module, tensor):
-        return tensor
-    match tensor:
-        case cst.Call(func=cst.Attribute(attr=cst.Name("detach"))):
-            return tensor
-        case cst.Attribute(attr=cst.Name("data")):
-            return tensor
-    return method_call(tensor, "detach")
-
-
-def as_receiver(node: cst.BaseExpression) -> cst.BaseExpression:
-    """Return an expression with the parentheses that an attribute of it needs."""
-    if isinstance(node, (cst.Name, cst.Attribute, cst.Call, cst.Subscript)) or node.lpar:
-        return node
-    return node.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
-
-
-def method_call(receiver: cst.BaseExpression, name: str) -> cst.Call:
-    """Return ``receiver.name()``, with parentheses around what needs them."""
-    return cst.Call(cst.Attribute(as_receiver(receiver), cst.Name(name)))
-
-
-def logged_every(
-    count: int,
-    found: LogLines,
-    replaced: Mapping[cst.CSTNode, cst.CSTNode] | None = None,
-    before: str = "",
-) -> tuple[NodeEdit, ...]:
-    """Return the edits by which lines that only log do so every `count` steps and in the last one,
-    with the code `before` ahead of them; the loop is made to count its steps where it does not.
-    `replaced` says what is replaced inside the lines."""
-    lines = [_with(line, replaced or {}) for line in found.lines]
-    # What stands behind the first line stays there, which then is the block's end.
-    first = lines[0].with_changes(leading_lines=[], trailing_whitespace=cst.TrailingWhitespace())
-    last = f" or {found.last}" if found.last is not None else ""
-    test = cst.parse_expression(f"{found.counter} % {count} == 0{last}")
-    block = found.loop.body
-    indent = block.indent if isinstance(block, cst.IndentedBlock) else None
-    body = cst.IndentedBlock([*cst.parse_module(before).body, first, *lines[1:]], indent=indent)
-    guarded = cst.If(test, body, leading_lines=found.lines[0].leading_lines)
-    return (
-        *(() if found.counted else _step_counted(found.loop, found.counter)),
-        Replace(found.lines[0], guarded),
-        *(Remove(line) for line in found.lines[1:]),
-    )
-
-
-def log_every_n(
-    module: Module, count: int, shown: Mapping[cst.BaseExpression, str]
-) -> tuple[NodeEdit, ...] | None:
-    """Return the edits by which the lines that log tensors in each step do so every `count` steps,
-    and read them there, each by a builtin (``float``, ``int``); None where one of the tensors
-    stands in no such line."""
-    found: dict[cst.CSTNode, tuple[LogLines, dict[cst.CSTNode, cst.CSTNode]]] = {}
-    for node, kind in shown.items():
-        lines = next(
-            (each for each, _ in found.values() if module.statement(node) in each.lines), None
-        )
-        if lines is None:
-            match module.small_statement(node):
-                case cst.Expr(value=cst.Call() as call):
-                    lines = log_lines(module, call)
-            if lines is None or any(
-                set(lines.lines) & set(each.lines) for each, _ in found.values()
-            ):
-                return None
-        _, reads = found.setdefault(lines.lines[0], (lines, {}))
-        reads[node] = number_of(module, node, kind) if kind else node
-    edits = [edit for each in found.values() for edit in logged_every(count, *each)]
-    return tuple(dict.fromkeys(edits))
-
-
-_LATER = (
-    "Until the loop has ended the numbers are tensors, for an exception handler or debugger too."
-)
-_LEFT = (
-    "Where the program does not go on at the line after the loop (an exception, an interrupted "
-    "cell), what was to be done after it is left out."
-)
-
-_SAME = "What is kept has to be another object in each step, as torch's functions give."
-_RAISED = "An index past the end, or a division by zero, raises after the loop."
-
-
-def done_after_loop(module: Module, count: int, read: HostRead, seldom: str) -> Fix | None:
-    """Return the fix by which the statement of a read, ``losses.update(loss.item(), n)``, and its
-    neighbours run after the loop, in the same order and with the same numbers.
-
-    What logs them in each step does so every `count` steps, which `seldom` says.
-    """
-    later = later_steps(module, read.node)
-    names = _names_of_kept(module, later) if later is not None else None
-    if later is None or names is None:
-        return None
-    loop, shown = later.place.loop, later.place.shown
-    pending = f"pending_{later.steps[0].root.value}"
-    if pending in module.text:
-        return None
-    tensors = {each.tensor: each for step in later.steps for each in step.reads}
-    codes: dict[str, str] = {}
-    for node, name in names.items():
-        own = tensors.get(node)
-        kept = kept_for_later(module, own, own.node) if own is not None else node
-        if kept is not node and own is not None and not detachable(module, node):
-            return None
-        codes.setdefault(name, cst.Module(()).code_for_node(kept))
-    row, targets = ", ".join(codes.values()), ", ".join(codes)
-    append = cst.parse_statement(f"{pending}.append({f'({row})' if len(codes) > 1 else row})")
-    assert isinstance(append, cst.SimpleStatementLine)
-    new: dict[cst.CSTNode, cst.CSTNode] = {n: cst.Name(name) for n, name in names.items()}
-    lines = [_with(each.line, new).body[0] for each in later.steps]
-    body = "\n".join(f"    {cst.Module(()).code_for_node(each)}" for each in lines)
-    replay = f"for {targets} in {pending}:\n{body}"
-    edits: list[NodeEdit] = [
-        InsertBefore(loop, f"{pending} = []"),
-        Replace(later.steps[0].line.body[0], append.body[0]),
-        *(Remove(each.line) for each in later.steps[1:]),
-    ]
-    emptied = f"{replay}\n{pending}.clear()\n"
-    match shown:
-        case cst.If(body=block):
-            edits.append(InsertBefore(block.body[0], emptied))
-        case LogLines():
-            edits += logged_every(count, shown, before=emptied)
-    edits.append(InsertAfter(loop, replay))
-    notes = (
-        seldom if isinstance(shown, LogLines) else "",
-        "" if reaches_line_behind(module, loop) else _LEFT,
-        _RAISED if any(each.raises for each in later.steps) else "",
-        "" if all(detachable(module, each) for each in tensors) else _SAME,
-    )
-    assumes = dict.fromkeys((FRAMES, TORCH, LOSSES, MEMORY), _LATER)
-    return _safe_unless(notes, edits, "Keep the tensors for after the loop", assumes)
-
-
-def _names_of_kept(module: Module, later: LaterSteps) -> dict[cst.BaseExpression, str] | None:
-    """Return a new name for each expression that is kept, one for those of the same code; None
-    where the names are taken."""
-    owner = module.tree.owners[later.place.loop]
-    taken = {each.value for each in module.within(owner, cst.Name, nested=True)}
-    names: dict[cst.BaseExpression, str] = {}
-    of_code: dict[tuple[str, bool], str] = {}
-    for step in later.steps:
-        for node, hint in step.kept:
-            code = module.source_of(node), any(node is each.tensor for each in step.reads)
-            hints = (hint, f"{step.root.value}_{hint}", f"{step.root.value}_{hint}_2")
-            name = of_code.get(code) or next((n for n in hints if n not in taken), None)
-            if name is None:
-                return None
-            taken.add(name)
-            names[node] = of_code[code] = name
-    return names
-
-
-def kept_for_later(
-    module: Module, read: HostRead, keeper: cst.BaseExpression
-) -> cst.BaseExpression:
-    """Return what holds the values that a read finds now, for a list that `keeper` fills."""
-    kept: cst.BaseExpression = detached(module, read.tensor)
-    # What may be no tensor has no clone(): the note `_SAME` says what it has to be.
-    anew = fresh_per_iteration if detachable(module, read.tensor) else bound_per_iteration
-    lasts = anew(module, read.tensor) or keeps_its_values(module, kept, keeper)
-    held = lasts and not _may_be_view(module, read.tensor)
-    return kept if held else method_call(kept, "clone")
-
-
-def _may_be_view(module: Module, tensor: cst.CSTNode | None, depth: int = 3) -> bool:
-    """Say whether a tensor may be a part of a larger one, or what a loop takes out of it, and would
-    keep all of that in memory."""
-    match tensor:
-        case cst.Call(func=cst.Attribute(attr=cst.Name(method))):
-            return method in _VIEWS
-        case cst.Call() | cst.BinaryOperation():
-            return False
-        case cst.Name() if depth:
-            made = definitions_of(module, tensor)
-            values = [
-                each.target if isinstance(each, cst.AugAssign) else getattr(each, "value", None)
-                for each in made
-            ]
-            return not made or any(_may_be_view(module, each, depth - 1) for each in values)
-    return True
-
-
-def number_of(module: Module, tensor: cst.BaseExpression, kind: str) -> cst.BaseExpression:
-    """Return ``float(tensor)`` or ``int(tensor)``, by `kind`; the tensor where it stands in such a
-    call already."""
-    call = module.taker(tensor)
-    if module.called(call) in ("builtins.float", "builtins.int"):
-        return tensor
-    return cst.Call(cst.Name(kind), [cst.Arg(tensor)])
-
-
-def numbers_of(
-    module: Module, reads: Iterable[cst.Name], changed: Sequence[cst.CSTNode], kind: str
-) -> list[Replace | InsertBefore]:
-    """Return the edits that make numbers of the reads of a name that holds a tensor: once before
-    those of one block, elsewhere each. `changed` are the nodes that change the name."""
-    blocks = read_in_blocks(module, reads := list(reads), changed)
-    edits: list[Replace | InsertBefore] = []
-    for line, held in blocks.items():
-        edits.append(InsertBefore(line, f"{held[0].value} = {kind}({held[0].value})"))
-    done = [read for held in blocks.values() for read in held]
-    single = [read for read in reads if read not in done]
-    return edits + [Replace(each, number_of(module, each, kind)) for each in single]
-
-
-def seldom_as_numbers(
-    module: Module, target: cst.Name, uses: NumberUses, kind: str
-) -> list[Replace | InsertBefore]:
-    """Return the edits by which what reads a name now and then, or behind the loop that binds it to
-    a tensor, gets a number. Where each step uses the tensor, the name goes on to hold it."""
-    line = first_read_behind(module, target, uses)
-    if uses.each_step:
-        return [Replace(each, number_of(module, each, kind)) for each in uses.seldom]
-    if line is None:
-        return numbers_of(module, uses.seldom, [target], kind)
-    turn = module.loops(target)[0]
-    inside = [each for each in uses.seldom if module.is_within(each, turn)]
-    once = InsertBefore(line, f"{target.value} = {kind}({target.value})")
-    return [once, *numbers_of(module, inside, [target], kind)]
-
-
-class _Swap(cst.CSTTransformer):
-    """Puts other nodes in the place of some, all at once: a first replacement makes every node
-    anew, so that a second one would find none of its own."""
-
-    def __init__(self, replaced: Mapping[cst.CSTNode, cst.CSTNode]) -> None:
-        super().__init__()
-        self._replaced = replaced
-
-    def on_leave(self, original_node: cst.CSTNode, updated_node: cst.CSTNode) -> Any:
-        return self._replaced.get(original_node, updated_node)
-
-
-def _with(
-    line: cst.SimpleStatementLine, replaced: Mapping[cst.CSTNode, cst.CSTNode]
-) -> cst.SimpleStatementLine:
-    changed = line.visit(_Swap(replaced)) if replaced else line
-    assert isinstance(changed, cst.SimpleStatementLine)
-    return changed
-
-
-def _step_counted(loop: cst.For, counter: str) -> tuple[NodeEdit, ...]:
-    target = loop.target
-    bare = isinstance(target, cst.Tuple) and not target.lpar
-    opened, closed = ("(", ")") if bare else ("", "")
-    edits: list[NodeEdit] = [Prepend(target, f"{counter}, {opened}")]
-    edits += [Append(target, closed)] if closed else []
-    return (*edits, Prepend(loop.iter, "enumerate("), Append(loop.iter, ")"))
-
-
-def brought_to_host(module: Module, found: HostLoop) -> Fix | None:
-    """Return the fix that copies to the host, before a loop, the tensors of which the loop reads
-    something in each turn; None where a name for a copy is taken."""
-    made = _copied_before(module, found)
-    if made is None:
-        return None
-    copied, rewrites = made
-    for asked, mask in found.counted:
-        renamed = mask.visit(_Rewriter({use: rewrites[use] for use in found.uses}))
-        assert isinstance(renamed, cst.BaseExpression)
-        number = method_call(method_call(renamed, "sum"), "item")
-        rewrites[asked] = partial(_instead, number)
-    return _once_before([copied, *nested(module, rewrites)], found.writes)
-
-
-def elements_on_host(module: Module, found: HostElements) -> Fix | None:
-    """Return the fix that copies to the host, before a loop, the tensors of which the loop reads
-    elements one by one; what else it does with them stays on the device. None where a name for a
-    copy is taken."""
-    made = _copied_before(module, found)
-    if made is None:
-        return None
-    copied, rewrites = made
-    edits: list[NodeEdit] = [*nested(module, rewrites)]
-    if found.iterated is not None:
-        edits.append(Replace(found.iterated, method_call(found.iterated, "cpu")))
-    else:
-        edits.insert(0, copied)
-    return _once_before(edits, not found.kept)
-
-
-def _copied_before(
-    module: Module, found: HostLoop | HostElements
-) -> tuple[InsertBefore, dict[cst.BaseExpression, Rewrite]] | None:
-    """Return the line that copies a loop's tensors to the host, and what then reads the copies."""
-    names = {name: f"{name}_cpu" for name in found.tensors}
-    if any(new in module.text for new in names.values()):
-        return None
-    rewrites: dict[cst.BaseExpression, Rewrite] = {}
-    for use in found.uses:
-        rewrites[use] = lambda node: node.with_changes(value=names[node.value])
-    for copy in found.copies:
-        rewrites[copy] = lambda node: node.func.value
-    right = ", ".join(f"{name}.cpu()" for name in names)
-    return InsertBefore(found.loop, f"{', '.join(names.values())} = {right}"), rewrites
-
-
-def _once_before(edits: Iterable[NodeEdit], written: bool) -> Fix:
-    notes = (_AS_BEFORE if written else "",)
-    title = "Copy to the host once, before the loop"
-    return _safe_unless(notes, edits, title, {FRAMES: _AS_BEFORE, TORCH: PATCHED})
-
-
-_TOGETHER = "Tensors of different devices would raise; each has one number, by what is known."
-
-
-def read_at_once(module: Module, read: HostRead) -> Fix | None:
-    """Return the fix by which a read, and those beside it, are made as one before their lines; None
-    where it is alone, or where nothing would be a good name for a number."""
-    found = reads_together(module, read.node)
-    if found is None:
-        return None
-    names: dict[str, str] = {}
-    for each in found.reads:
-        code = module.source_of(each.tensor)
-        if code in names:
-            continue
-        name = _name_of_number(each.tensor)
-        same = [other for other in names.values() if other.rstrip(_DIGITS) == name]
-        if not name or name in module.text:
-            return None
-        names[code] = f"{name}_{len(same) + 1}" if same else name
-    torch = name_for_module(module, "torch", "torch")
-    stacked = f"{torch}.stack(({', '.join(names)})).tolist()"
-    edits: list[NodeEdit] = [InsertBefore(found.line, f"{', '.join(names.values())} = {stacked}")]
-    edits += [
-        Replace(each.node, cst.Name(names[module.source_of(each.tensor)])) for each in found.reads
-    ]
-    edits.append(NeedImport("torch", torch))
-    note, assumes = stacked_safely(module, found.reads)
-    return _safe_unless([note], edits, "Read all of them at once", assumes)
-
-
-def stacked_safely(module: Module, reads: Iterable[HostRead]) -> tuple[str, dict[str, str]]:
-    """Return the note of a fix that reads several tensors as one stack, empty where each of them
-    certainly has no dimension, and what the fix takes for granted."""
-    if not all(has_no_dimension(module, each.tensor) for each in reads):
-        return _TOGETHER, {}
-    return "", dict.fromkeys((ONE_DEVICE, TORCH), _TOGETHER)
-
-
-_NEEDED = "Other calls in the step read the device as well: this alone saves next to nothing."
-_WAITED = "The step has waited for the device just before: this read waits for nothing more."
-LOGGED = "The step waits for what it logs beside it all the same: first log every N steps."
-ALONE = " `{other}` waits for the same work: little is gained by mending one of them alone."
-IN_VAIN = (_NEEDED, _WAITED, LOGGED)
-"""Notes of fixes that are only shown because of another wait."""
-
-
-def shown_if_in_vain(
-    module: Module, node: cst.BaseExpression, tensor: cst.BaseExpression, fix: Fix | None
-) -> Fix | None:
-    """Return the fix of one read of a tensor, which is only shown where the host needs another read
-    right beside it, or shows one there, or where a copy just before has waited for it."""
-    if fix is None:
-        return None
-    if waited_before(module, tensor) is not None:
-        return replace(fix, safety=Safety.SUGGESTION, note=_WAITED)
-    if stays_beside(module, node) is not None or shown_beside(module, node) is not None:
-        return replace(fix, safety=Safety.SUGGESTION, note=_NEEDED)
-    return fix
-
-
-_STEPS_OF_NAMES = 3
-_DIGITS = "_0123456789"
-
-
-def _name_of_number(tensor: cst.BaseExpression) -> str:
-    """Return a name for the number that a tensor holds, of the names in it: ``loss_value``,
-    ``mean_angles``; empty for none."""
-    parts: list[str] = []
-    node: cst.CSTNode = tensor
-    while len(parts) < _STEPS_OF_NAMES:
-        match node:
-            case cst.Name(value=name):
-                parts.append(name)
-                break
-            case cst.Attribute(value=cst.Name("self"), attr=cst.Name(value=name)):
-                parts.append(name)
-                break
-            case cst.Attribute(value=inner, attr=cst.Name("data")) | cst.Comparison(left=inner):
-                node = inner
-            case cst.Call(func=cst.Attribute(value=cst.Name(), attr=method), args=[first]):
-                parts.append(method.value)
-                node = first.value
-            case cst.Call(func=cst.Attribute(value=inner, attr=method), args=[]):
-                if method.value != "detach":
-                    parts.append(method.value)
-                node = inner
-            case _:
-                return ""
-    return f"{parts[0]}_value" if len(parts) == 1 else "_".join(parts)
-
-
-def _instead(new: cst.BaseExpression, _: cst.BaseExpression) -> cst.BaseExpression:
-    return new
-
-
-def one_sentence(notes: Iterable[str]) -> str:
-    """Return one sentence that says what all notes say: the note of a fix that several things make
-    unsafe."""
-    parts = [note.removesuffix(".") for note in dict.fromkeys(notes) if note]
-    return "; ".join([*parts[:1], *map(_inside, parts[1:])]) + "." if parts else ""
-
-
-def _inside(sentence: str) -> str:
-    """Return a sentence as it goes on behind a semicolon: names keep their capitals."""
-    first = sentence.partition(" ")[0]
-    plain = first[1:].islower() or len(first) == 1
-    return sentence[0].lower() + sentence[1:] if plain and first.isalpha() else sentence
-
-
-Rewrite = Callable[[Any], cst.BaseExpression]
-"""From an expression, in which what it holds has been replaced, to what comes in its place."""
-
-
-def nested(module: Module, rewrites: Mapping[cst.BaseExpression, Rewrite]) -> list[Replace]:
-    """Return one edit for each expression that is rewritten and lies in no other one."""
-    out: list[Replace] = []
-    for node in rewrites:
-        if not any(other is not node and module.is_within(node, other) for other in rewrites):
-            new = node.visit(_Rewriter(rewrites))
-            assert isinstance(new, cst.BaseExpression)
-            out.append(Replace(node, new))
-    return out
-
-
-class _Rewriter(cst.CSTTransformer):
-    def __init__(self, rewrites: Mapping[cst.BaseExpression, Rewrite]) -> None:
-        super().__init__()
-        self._rewrites = rewrites
-
-    def on_leave(
-        self, original_node: cst.CSTNodeT, updated_node: cst.CSTNodeT
-    ) -> cst.CSTNodeT | cst.RemovalSentinel | cst.FlattenSentinel[cst.CSTNodeT]:
-        """Rewrite a node that is to be rewritten, what it holds first."""
-        if isinstance(original_node, cst.BaseExpression) and original_node in self._rewrites:
-            return self._rewrites[original_node](updated_node)  # type: ignore[return-value]
-        return updated_node
-
-
-def _between(call: cst.Call) -> cst.BaseParenthesizableWhitespace:
-    """Return the white space between the last arguments of a call, without a comment there."""
-    comma = call.args[-2].comma if len(call.args) > 1 else None
-    space = comma.whitespace_after if isinstance(comma, cst.Comma) else None
-    if isinstance(space, cst.ParenthesizedWhitespace):
-        return space.with_changes(first_line=cst.TrailingWhitespace(), empty_lines=[])
-    return cst.SimpleWhitespace(" ")
-
-
-def _commented(
-    space: cst.BaseParenthesizableWhitespace,
-) -> TypeGuard[cst.ParenthesizedWhitespace]:
-    return isinstance(space, cst.ParenthesizedWhitespace) and space.first_line.comment is not None
-
-
-def with_keyword(call: cst.Call, name: str, value: cst.BaseExpression) -> cst.Call:
-    """Return a call that passes ``name=value``: in the place of that keyword if it is there, else
-    behind the rest."""
-    args = list(call.args)
-    if isinstance(value, cst.NamedExpr) and not value.lpar:
-        value = value.with_changes(
-            lpar=[cst.LeftParen()], rpar=[cst.RightParen()]
-        )  # As in ``.to(dev := x.device)``.
-    for index, arg in enumerate(args):
-        if arg.keyword is not None and arg.keyword.value == name:
-            args[index] = arg.with_changes(value=value)
-            return call.with_changes(args=args)
-    # Spaced as the last keyword of the call.
-    equal = args[-1].equal if args else None
-    spaced = isinstance(equal, cst.AssignEqual) and equal.deep_equals(cst.AssignEqual())
-    blank = cst.SimpleWhitespace(" " if spaced else "")
-    new = cst.Arg(value, cst.Name(name), cst.AssignEqual(blank, blank))
-    if args:
-        # A trailing comma and the line break behind it stay at the end; arguments on lines of their
-        # own get one more line, and a comment behind the last one stays with it.
-        last, between = args[-1], _between(call)
-        comma, space = last.comma, last.whitespace_after_arg
-        end = comma.whitespace_after if isinstance(comma, cst.Comma) else space
-        if _commented(end) and isinstance(between, cst.ParenthesizedWhitespace):
-            between = between.with_changes(first_line=end.first_line)
-            bare = end.with_changes(first_line=cst.TrailingWhitespace())
-            if isinstance(comma, cst.Comma):
-                comma = comma.with_changes(whitespace_after=bare)
-            else:
-                space = bare
-        args[-1] = last.with_changes(
-            comma=cst.Comma(whitespace_after=between),
-            whitespace_after_arg=cst.SimpleWhitespace(""),
-        )
-        new = new.with_changes(comma=comma, whitespace_after_arg=space)
-    return call.with_changes(args=[*args, new])
-
-
-def without_argument(call: cst.Call, arg: cst.Arg) -> cst.Call:
-    """Return a call without one of its arguments."""
-    args = [each for each in call.args if each is not arg]
-    if args and call.args[-1] is arg:
-        # What stands behind the last argument, a trailing comma or a line break, stays there.
-        args[-1] = args[-1].with_changes(
-            comma=arg.comma, whitespace_after_arg=arg.whitespace_after_arg
-        )
-    return call.with_changes(args=args)

@@ -277,7 +277,7 @@ def test_a_patch_with_notes_applies(cli, tool: tuple[str, ...]) -> None:
 
 @pytest.mark.slow
 def test_what_check_counts_is_what_fix_counts(ours) -> None:
-    """One fix mends several findings of the loop: those that read a value, and those of a copy."""
+    """One fix fixes several findings of the loop: those that read a value, and those of a copy."""
     demo = Path(__file__).parents[2] / "fixtures" / "demo" / "train.py"
     ours.write("train.py", demo.read_bytes())
     fixable = ours("check", "--unsafe-fixes", code=1).stdout

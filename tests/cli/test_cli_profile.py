@@ -255,7 +255,7 @@ def test_a_finding_above_the_limit_fails(program: Path, capsys: pytest.CaptureFi
     assert run([*arguments, "--fail-above", "2.5 %"]) == 1
     err = capsys.readouterr().err
     assert err == (
-        "torchlint: mending TL101 at train.py:10 could save more than 2.5 % of the time\n"
+        "torchlint: fixing TL101 at train.py:10 could save more than 2.5 % of the time\n"
     )
     for wrong in ("5", "much", "200%"):
         assert run([*arguments, "--fail-above", wrong]) == 2
@@ -336,7 +336,7 @@ def test_check_shows_what_a_profile_measured_and_gates_as_before(
     for _ in range(2):  # the cache has it no second time either
         assert run([*check, "--profile", cost]) == code == 1
         out = capsys.readouterr().out
-        assert re.search(r"TL101 .*\n?.*\(mending saves at most [\d.]+ %\)", out)
+        assert re.search(r"TL101 .*\n?.*\(fixing saves at most [\d.]+ %\)", out)
         assert run(check) == code
         assert capsys.readouterr().out == plain
     first, *_ = plain.split("\n\n")

@@ -88,7 +88,7 @@ HEAD = (
 STEP = "        optimizer.zero_grad()\n        loss.backward()\n        optimizer.step()\n"
 LONG = {
     "branches that bind one name": ("    for x, y in loader:\n", BRANCHES, "", 3.5),
-    "reads of one turn": ("    for x, y in loader:\n", READS, STEP, 2.6),
+    "reads of one iteration": ("    for x, y in loader:\n", READS, STEP, 2.6),
     "loops": ("    total = 0\n", LOOPS, "", 2.7),
 }
 """Functions by what their lines repeat: how they begin, what is repeated, how they end, and how

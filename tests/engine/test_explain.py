@@ -459,7 +459,8 @@ REPAIRS = ("Fix", "Fix | None", "Deferred | None")  # what is asked for an edit 
 def asked_by_rules() -> set[str]:
     """Return the names that rules import, also from beside them, and call with the module first."""
     asked: set[str] = set()
-    for path in (*PACKAGE.glob("rules/*/[!_]*.py"), PACKAGE / "rule.py"):
+    asking = (*PACKAGE.glob("rules/*/[!_]*.py"), *PACKAGE.glob("fixes/*.py"), PACKAGE / "rule.py")
+    for path in asking:
         tree = ast.parse(path.read_text(encoding="utf-8"))
         calls = [
             n

@@ -30,21 +30,19 @@ async def test_findings_and_hover_show_it_and_changes_count(tmp_path: Path) -> N
         await editor.initialize()
         uri = editor.write("a.py", HOT)
         (shown,) = await editor.shown(uri, HOT)
-        assert "mending saves" not in shown.message
+        assert "fixing saves" not in shown.message
         cost(tmp_path / "cost.json", shown.data["fingerprint"], 0.25)
         editor.change(uri, 2, HOT)
         (shown,) = await editor.diagnostics(uri, 2)
-        assert "(mending saves at most 25.0 %)" in shown.message
+        assert "(fixing saves at most 25.0 %)" in shown.message
         at = lsp.HoverParams(lsp.TextDocumentIdentifier(uri), shown.range.start)
         found = await editor.client.text_document_hover_async(at)
         assert found is not None
         assert isinstance(found.contents, lsp.MarkupContent)
-        assert found.contents.value.startswith(
-            "Mending this saves at most 25.0 % of the time.\n\n#"
-        )
+        assert found.contents.value.startswith("Fixing this saves at most 25.0 % of the time.\n\n#")
         (tmp_path / "cost.json").unlink()
         editor.change(uri, 3, HOT)
         (shown,) = await editor.diagnostics(uri, 3)
-        assert "mending saves" not in shown.message
+        assert "fixing saves" not in shown.message
     finally:
         assert await editor.stop() == 0

@@ -1,4 +1,4 @@
-"""What mending takes out of a trace, by effect."""
+"""What fixing takes out of a trace, by effect."""
 
 from __future__ import annotations
 

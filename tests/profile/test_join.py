@@ -1,4 +1,4 @@
-"""Findings beside a trace: what of it is theirs, what mending them saves at most, and in which
+"""Findings beside a trace: what of it is theirs, what fixing them saves at most, and in which
 order they stand."""
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ def test_findings_and_places_lie_where_they_ran(
         assert wait["ts"] + wait["dur"] <= event["ts"] + event["dur"] + 0.001
     assert mine[0]["args"]["message"]
     again = read(str(target))  # what we write we read
-    assert again.lost == again.mended == 0
+    assert again.lost == again.repaired == 0
 
 
 def test_what_is_no_trace_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

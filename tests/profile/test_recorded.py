@@ -40,7 +40,7 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
 
 
 def test_a_recorded_trace_is_read_whole(trace: Trace) -> None:
-    assert (trace.lost, trace.mended, trace.cut_off) == (0, 0, "")
+    assert (trace.lost, trace.repaired, trace.cut_off) == (0, 0, "")
     found = figures(trace)
     assert found.temporal is None
     assert found.events > 100

@@ -29,7 +29,7 @@ def ready(machine: Machine, tmp_path: Path) -> tuple[Trace, Replay]:
 
 
 WAITS = "hhllllLLsSimdb"
-"""Words of programs in which only waits can be mended."""
+"""Words of programs in which only waits can be fixed."""
 KINDS = {
     "s": "wait",
     "S": "wait",
@@ -42,7 +42,7 @@ KINDS = {
     "a": "memory",
     "f": "memory",
 }
-"""Words of a program that are places to mend, and the effects of mending them."""
+"""Words of a program that are places to fix, and the effects of fixing them."""
 
 
 def program(seed: int, words: str = WAITS) -> list[Instruction]:
@@ -52,7 +52,7 @@ def program(seed: int, words: str = WAITS) -> list[Instruction]:
         seed: of the random choice.
         words: what it may do: run the host (h), launch into one stream or the other (l, L), both
             (m), wait for all or for one (s, S), read a value (i), let a stream wait (d), run
-            backward (b), upload (u), and as places that can be mended host work (H), small launches
+            backward (b), upload (u), and as places that can be fixed host work (H), small launches
             (k), a launch (g), batches (n) and memory (a, f).
     """
     source = random.Random(seed)
@@ -153,7 +153,7 @@ def span(machine: Machine) -> int:
 
 
 def places(machine: Machine) -> dict[str, str]:
-    """Return the places of a program that can be mended, with their effects."""
+    """Return the places of a program that can be fixed, with their effects."""
     names = {event["name"].removeprefix("aten::") for event in machine.events}
     found = {name: KINDS[name[0]] for name in names if re.fullmatch(r"[sSiuHkg]\d+", name)}
     return {**found, **{name: name for name in ("loader", "memory") if name in names}}

@@ -1,4 +1,4 @@
-"""What mending lines in workers of DataLoaders saves at most: held against what loaders of a model
+"""What fixing lines in workers of DataLoaders saves at most: held against what loaders of a model
 save, in which batches are made, queued and taken as DataLoaders do."""
 
 from __future__ import annotations

@@ -138,8 +138,8 @@ def test_every_format_shows_it(name: str) -> None:
         assert text.count('"measured"') == 2
     else:
         words = text.replace("%AZP25", "%").replace("%25", "%").replace("&#37;", "%")
-        assert "mending saves at most 28.8 %, 40.1 % once the others are mended" in words
-        assert "mending saves at most 0.1 %, negligible" in words
+        assert "fixing saves at most 28.8 %, 40.1 % once the others are fixed" in words
+        assert "fixing saves at most 0.1 %, negligible" in words
         assert "message 3 (" not in words
 
 
@@ -169,7 +169,7 @@ def test_ranked_leaves_wrong_results_first_and_lists_infos_that_cost() -> None:
     text = FORMATS["ranked"](run_of(*findings))
     places = [text.index(f"TL10{row}") for row in (1, 3, 2, 5)]
     assert places == sorted(places)
-    assert "(at most 28.8 %, 40.1 % once the others are mended)" in text
+    assert "(at most 28.8 %, 40.1 % once the others are fixed)" in text
     assert "1 info not listed (1 TL104)" in text
 
 

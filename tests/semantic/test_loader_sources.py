@@ -11,7 +11,7 @@ import libcst as cst
 import pytest
 
 from tests.semantic.test_project import analysed
-from torchlint.semantic.data.loader_sources import loaders_behind
+from torchlint.rules.transfer._blocking_batch_copy.loader_sources import loaders_behind
 
 HEAD = "import torch\nfrom torch.utils.data import DataLoader\n"
 LOOP = "def epoch(loader, device):\n    for x, y in loader:\n        x.to(device)\n"
@@ -102,7 +102,7 @@ MIXED = {
     "    x.to(device)\n",
     "bound anew on one way": "from data import get\nfor x in get():\n    if q:\n"
     "        x = mixed(x)\n    x.to(device)\n",
-    "left from the turn before": "from data import get\nfor i, batch in enumerate(get()):\n"
+    "left from the iteration before": "from data import get\nfor i, batch in enumerate(get()):\n"
     "    if i % 2:\n        x = batch\n    x.to(device)\n    x = mixed(x)\n",
     "another object of a with statement": "from data import get\nwith opened(get()) as bar:\n"
     "    for x in bar:\n        x.to(device)\n",

@@ -48,7 +48,7 @@ def test_pieces_of_every_size_give_every_event(
     monkeypatch.setattr(stream, "_PIECE", piece)
     trace = of(tmp_path, raw(deviceProperties=[{"id": 0}, {"id": 1}]))
     assert rows(trace) == TRUE
-    assert (trace.lost, trace.mended, trace.cut_off) == (0, 0, "")
+    assert (trace.lost, trace.repaired, trace.cut_off) == (0, 0, "")
     assert trace.meta["deviceProperties"] == [{"id": 0}, {"id": 1}]
     assert trace.meta["traceName"] == "t.json"
 
@@ -209,7 +209,7 @@ def test_bad_events_cost_no_others(
     assert len(trace.columns.ts) >= len(EVENTS) - count
     if fault in HARMLESS:
         assert (len(trace.columns.ts), trace.lost) == (len(EVENTS), 0)
-        assert trace.mended == count
+        assert trace.repaired == count
     else:
         assert trace.lost == len(EVENTS) - len(trace.columns.ts) == count
     assert trace.meta == {"traceName": "x"}

@@ -24,7 +24,7 @@ FIRST_RELEASE = "0.1.0"
 RUNS = ("anywhere", "once", "sample", "hot", "batch", "step", "train")
 """How often a line has to run for a check to look at it, see `Declaration`."""
 EFFECTS = ("wait", "copy", "host", "launch", "gpu", "upload", "sample", "loader", "memory", "none")
-"""What mending a finding takes out of a run, see `Declaration`."""
+"""What fixing a finding takes out of a run, see `Declaration`."""
 T = TypeVar("T")
 
 
@@ -104,7 +104,7 @@ class Declaration:
             evaluation batch or forward pass), ``"batch"`` (every training step or evaluation
             batch), ``"step"`` (every step that trains, or forward pass) or ``"train"`` (every
             training step).
-        effect: what mending a finding takes out of a run at most, for `torchlint profile`. Of what
+        effect: what fixing a finding takes out of a run at most, for `torchlint profile`. Of what
             the finding's statement does: ``"wait"`` (its waits for the device), ``"copy"`` (these
             and its copies between host and device), ``"host"`` (all time of the host in it, these
             included), ``"launch"`` (its launches become one, and it waits no more) or ``"gpu"``

@@ -12,7 +12,7 @@ from torchlint.base.span import Position, Span
 
 
 class Severity(enum.Enum):
-    """How much a finding matters (design §5): wrong results, hot-path cost, or a hint."""
+    """How much a finding matters: wrong results, hot-path cost, or a hint."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -40,7 +40,7 @@ class Frequency(enum.IntEnum):
 
 
 class Safety(enum.Enum):
-    """What applying a fix may change (design §5)."""
+    """What applying a fix may change."""
 
     SAFE = "safe"
     """Bit-for-bit the same values, RNG streams, dtype, device, requires_grad and exceptions."""
@@ -135,8 +135,8 @@ class Reason:
 
 @frozen
 class Measured:
-    """What mending a finding saves at most, by a trace: parts of the time from 0 to 1, where no
-    other finding is mended and where all others are, and nanoseconds; `negligible` says that it is
+    """What fixing a finding saves at most, by a trace: parts of the time from 0 to 1, where no
+    other finding is fixed and where all others are, and nanoseconds; `negligible` says that it is
     not worth a look."""
 
     share: float
@@ -149,7 +149,7 @@ class Measured:
         """What a report says of it: ``at most 28.8 %``."""
         if self.negligible:
             return f"at most {100 * self.share:.1f} %, negligible"
-        once = f", {100 * self.joint:.1f} % once the others are mended"
+        once = f", {100 * self.joint:.1f} % once the others are fixed"
         more = once if round(1000 * self.joint) > round(1000 * self.share) else ""
         return f"at most {100 * self.share:.1f} %{more}"
 
@@ -190,7 +190,7 @@ class Finding:
     def said(self) -> str:
         """The message, with what was measured, and whether nothing uses the code."""
         unused = " (in code that nothing uses)" if self.frequency is Frequency.UNUSED else ""
-        measured = f" (mending saves {self.measured.words})" if self.measured is not None else ""
+        measured = f" (fixing saves {self.measured.words})" if self.measured is not None else ""
         return f"{self.message}{unused}{measured}"
 
     @property
@@ -325,7 +325,7 @@ def normalised(statement: str) -> str:
 def fingerprint(
     code: str, posix_path: str, cell: int | str | None, statement: str, ordinal: int
 ) -> str:
-    """Return the identity of a finding: 16 hex digits that survive line shifts (design §5).
+    """Return the identity of a finding: 16 hex digits that survive line shifts.
 
     Args:
         code: the rule's code.

@@ -43,7 +43,7 @@ _HEAD = regex(r"\nrule\b[^=\n]*=\s*Rule\(.*?\n\)(?=\n|\Z)", re.DOTALL)
 pattern that begins with a place or with a choice."""
 _SAFETY = regex(r"Safety\.(SAFE|UNSAFE|SUGGESTION)\b")
 _ASSUMES = regex(r"assumes=\{")
-_BESIDE = regex(r"\nfrom [\w.]*\.(_[a-z]\w*) import")
+_BESIDE = regex(r"\nfrom [\w.]*\.(_[a-z]\w*(?:\.\w+)?) import(?: (\w+))?")
 _BINDING = regex(r"\nrule\b")
 _QUOTES = '"""'
 
@@ -139,7 +139,7 @@ def _read(text: str, path: str, module: str, family: str, plugin: bool) -> RuleI
     manual, end, literals = _quick_head(text) or _parsed_head(text)
     declared = checked(literals)
     _check_code(declared["code"], family, plugin)
-    kinds = {*_kinds(text, end), *_kinds_beside(text, end, path, set())}
+    kinds = {*_kinds(text, end), *_kinds_beside(text, end, os.path.dirname(path), set())}
     return RuleInfo(
         **declared,
         name=checked_name(module, plugin),
@@ -188,16 +188,17 @@ def _kinds(text: str, start: int) -> Iterator[str]:
                 yield found[1] if pattern is _SAFETY else "UNSAFE"
 
 
-def _kinds_beside(text: str, start: int, path: str, seen: set[str]) -> Iterator[str]:
-    """Yield the names of the kinds of fix in the files with ``_`` in front that a rule file
-    imports from its folder, and that these import."""
+def _kinds_beside(text: str, start: int, family: str, seen: set[str]) -> Iterator[str]:
+    """Yield the names of the kinds of fix in the files and folders with ``_`` in front that a rule
+    file imports from the folder of its family, and that these import."""
     for found in _BESIDE.finditer(f"\n{text[start:]}"):
-        helper = os.path.join(os.path.dirname(path), f"{found[1]}.py")
-        if helper not in seen and os.path.isfile(helper):
-            seen.add(helper)
-            inner = _text(helper)
-            yield from _kinds(inner, 0)
-            yield from _kinds_beside(inner, 0, helper, seen)
+        beside = os.path.join(family, *found[1].split("."))
+        for helper in (f"{beside}.py", os.path.join(beside, f"{found[2]}.py")):
+            if helper not in seen and os.path.isfile(helper):
+                seen.add(helper)
+                inner = _text(helper)
+                yield from _kinds(inner, 0)
+                yield from _kinds_beside(inner, 0, family, seen)
 
 
 def _literals(tree: ast.Module) -> dict[str, object]:

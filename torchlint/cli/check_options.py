@@ -46,7 +46,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "--profile",
         metavar="FILE",
-        help="Show what mending saves at most, by this report of `torchlint profile` in JSON.",
+        help="Show what fixing saves at most, by this report of `torchlint profile` in JSON.",
     ),
     click.option(
         "--waits",

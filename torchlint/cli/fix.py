@@ -126,8 +126,8 @@ def _session(found: Scope, catalog: Catalog, given: Given, cache: Cache | None) 
 
 
 def preview(found: Scope, catalog: Catalog, given: Given, cache: Cache | None) -> int:
-    """Print what fixes would change as a unified diff; return 1 where that is anything, else 0
-    (design §5)."""
+    """Print what fixes would change as a unified diff; return 1 where that is anything, else
+    0."""
     terminal = is_terminal(sys.stdout)
     color = given["output_file"] is None and wants_color(given["color"], terminal)
     session = _session(found, catalog, given, cache)

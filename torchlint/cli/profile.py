@@ -184,7 +184,7 @@ def _moved(
     "--fail-above",
     type=_Share(),
     metavar="SHARE",
-    help="Exit with 1 where mending one finding of a default rule alone could save more of the "
+    help="Exit with 1 where fixing one finding of a default rule alone could save more of the "
     "time than SHARE (5%); with --against instead where a step is shown to take that much longer.",
 )
 @live_options
@@ -192,7 +192,7 @@ def _moved(
 @click.option("-q", "--quiet", is_flag=True, help="Do not say what is being read.")
 @click.pass_context
 def profile_command(ctx: click.Context, /, **given: Any) -> int:
-    """Say where a program's time went, line by line, and what mending a line saves at most: of a
+    """Say where a program's time went, line by line, and what fixing a line saves at most: of a
     program that is run, or from traces of PyTorch's profiler.
 
     \b
@@ -301,7 +301,7 @@ def _reported(ctx: click.Context, given: Given, left: Recorded | None) -> int:
     first = over[0].finding
     more = f" and {len(over) - 1} more" if len(over) > 1 else ""
     complain(
-        f"torchlint: mending {first.code} at {visible(first.filename)}:{first.start.row}{more} "
+        f"torchlint: fixing {first.code} at {visible(first.filename)}:{first.start.row}{more} "
         f"could save more than {100 * limit:g} % of the time"
     )
     return 1
@@ -611,7 +611,7 @@ def _write_summary(given: Given, counted: Summary, status: Status) -> int:
 @frozen
 class _Program:
     """The files of the program and what is found in them; in words what was left out; by code what
-    mending a rule's findings takes out, and whether the rule is on when nothing is selected."""
+    fixing a rule's findings takes out, and whether the rule is on when nothing is selected."""
 
     sources: Sources
     texts: Mapping[str, str]

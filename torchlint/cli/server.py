@@ -26,7 +26,7 @@ from torchlint.cli.output import complain
 @click.option(
     "--profile",
     metavar="FILE",
-    help="Show what mending findings saves at most, by this report of `torchlint profile` in JSON.",
+    help="Show what fixing findings saves at most, by this report of `torchlint profile` in JSON.",
 )
 def server_command(stdio: bool, client: int | None, profile: str | None) -> int:
     """Serve an editor by the Language Server Protocol, on standard input and output.

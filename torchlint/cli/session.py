@@ -451,7 +451,7 @@ def fix_level(scope: Scope) -> str:
 
 
 def exit_code(run: RunReport, gated: bool) -> int:
-    """Return the exit code of design §5.
+    """Return the exit code of a run.
 
     Args:
         run: what came of the run.

@@ -10,7 +10,7 @@ from torchlint.base.regex import regex
 from torchlint.base.span import Span
 from torchlint.edits.positions import rendered
 from torchlint.edits.splice import EditContext, Splice, WithheldError
-from torchlint.rule import Append, Prepend, Replace
+from torchlint.fixes.fix import Append, Prepend, Replace
 from torchlint.semantic.code.tree import keyword_of
 
 _COMMENT = regex(r"[ \t]*#")

@@ -11,7 +11,7 @@ import libcst as cst
 from torchlint.base.records import frozen
 from torchlint.base.span import Span
 from torchlint.edits.splice import EditContext, Splice, WithheldError
-from torchlint.rule import NeedImport
+from torchlint.fixes.fix import NeedImport
 from torchlint.source.python import children, parsed
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)

@@ -13,7 +13,7 @@ from torchlint.base.records import frozen
 from torchlint.base.regex import regex
 from torchlint.base.span import LineIndex, Span
 from torchlint.edits.positions import Layout
-from torchlint.rule import NeedImport
+from torchlint.fixes.fix import NeedImport
 
 _NEWLINE = regex(r"\r\n|\n|\r")
 _REST_OF_LINE = regex(r"[ \t\f]*;?[ \t\f]*(?:#.*)?")

@@ -22,7 +22,7 @@ from torchlint.edits.imports import import_splices
 from torchlint.edits.positions import rendered
 from torchlint.edits.splice import EditContext, Line, Splice, WithheldError
 from torchlint.edits.wrapping import comments_of, wrapped
-from torchlint.rule import (
+from torchlint.fixes.fix import (
     Append,
     Fix,
     InsertAfter,

@@ -51,7 +51,7 @@ IMPORT_BYTES = (
     b"ignite",
     b"fastai",
 )
-"""Without one of these a file cannot hold anything for any rule (design §4)."""
+"""Without one of these a file cannot hold anything for any rule."""
 _SPARED = "it would change a statement on line {} that a comment silences"
 _HALF = "another cell is not Python yet"
 """Why nothing is fixed in a notebook with a syntax error: what that cell does with a name is not

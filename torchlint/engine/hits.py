@@ -43,23 +43,10 @@ from torchlint.engine import syntax
 from torchlint.engine.job import Job
 from torchlint.engine.overlaps import spliced, touch
 from torchlint.engine.unused_imports import removals, without_imports
-from torchlint.rule import (
-    IN_VAIN,
-    Append,
-    Fix,
-    Grade,
-    Hit,
-    Module,
-    NodeEdit,
-    Prepend,
-    Remove,
-    Replace,
-    Rule,
-    Safety,
-    Wait,
-    Why,
-    one_sentence,
-)
+from torchlint.fixes.fix import Append, Fix, NodeEdit, Prepend, Remove, Replace
+from torchlint.fixes.notes import one_sentence
+from torchlint.fixes.reads_together import IN_VAIN
+from torchlint.rule import Grade, Hit, Module, Rule, Safety, Wait, Why
 from torchlint.semantic.code.bindings import imported_over
 from torchlint.semantic.code.text import reasoned
 from torchlint.semantic.project.outside import Outside
@@ -93,7 +80,7 @@ _APPLIED = {
     Safety.SUGGESTION: (Safety.SAFE, Safety.UNSAFE),
     Safety.UNSAFE: (Safety.SAFE,),
 }
-"""Which fixes mend a wait, and how safe one is beside a wait that no such fix mends."""
+"""Which fixes fix a wait, and how safe one is beside a wait that no such fix fixes."""
 _COMPOUND = (cst.BaseCompoundStatement, cst.Else, cst.Finally, cst.ExceptHandler)
 
 Found = tuple[tuple[Finding, ...], tuple[Note, ...]]
@@ -289,7 +276,7 @@ def _whole(
     module: Module, judged: list[tuple[Placed, Placed | None]]
 ) -> list[tuple[Placed, Placed | None]]:
     """Return the hits, the fix of a wait no safer than the one of another for which its statement,
-    or its step beside it, waits as well: to mend one alone saves next to nothing."""
+    or its step beside it, waits as well: to fix one alone saves next to nothing."""
     waits = [
         each
         for each, stronger in judged
@@ -320,7 +307,7 @@ def _waits(placed: Placed) -> bool:
 
 def _in_vain(module: Module, wait: Placed, left: Sequence[Placed], safety: Safety) -> Placed:
     """Return a wait with its fix, which is no more than `safety` where the step waits beside it as
-    well; it is a hint, where what no fix mends is a warning, here or in the function that waits."""
+    well; it is a hint, where what no fix fixes is a warning, here or in the function that waits."""
     fix = wait.hit.fix
     if fix is None or wait.rule.effect not in _OF_A_WAIT:
         return wait
@@ -338,7 +325,7 @@ def _in_vain(module: Module, wait: Placed, left: Sequence[Placed], safety: Safet
 
 
 def _stays(wait: Placed) -> bool:
-    """Say whether a wait that no fix mends is one, and goes with none of those beside it."""
+    """Say whether a wait that no fix fixes is one, and goes with none of those beside it."""
     fix = wait.hit.fix
     return wait.rule.effect != "upload" and (fix is None or fix.note not in IN_VAIN)
 
@@ -397,7 +384,7 @@ def _arm(module: Module, choice: cst.IfExp, placed: Placed) -> str:
 
 
 def _joined(first: Finding, other: Finding) -> Finding:
-    """Return a finding whose fix also mends another place of the same cause, where their edits do
+    """Return a finding whose fix also fixes another place of the same cause, where their edits do
     not meet and they are as safe."""
     one, two = first.fix, other.fix
     if one is None or two is None or one.safety is not two.safety or two.elsewhere or two.withheld:

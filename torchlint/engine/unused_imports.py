@@ -9,18 +9,18 @@ from functools import cache
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.rule import (
+from torchlint.fixes.fix import (
     Append,
     Fix,
     InsertAfter,
     InsertBefore,
-    Module,
     NeedImport,
     NodeEdit,
     Prepend,
     Remove,
     Replace,
 )
+from torchlint.rule import Module
 from torchlint.semantic.uses.spare_imports import SpareImport, spare_imports
 
 _WORD = regex(r"\w+")

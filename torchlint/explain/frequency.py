@@ -123,8 +123,8 @@ class Paces:
         if loops:
             head = f"`{self._head(loops[0])}` ({self.spots.lines(loops[0])})"
             where = (
-                f"the loop around it, {head}, goes over no batches, takes no training steps and "
-                "runs no model"
+                f"the loop around it, {head}, iterates over no batches, takes no training steps "
+                "and runs no model"
             )
         function = module.function(at)
         if function is None:

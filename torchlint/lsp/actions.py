@@ -47,7 +47,7 @@ def touched(
 def fixes(
     findings: Iterable[Finding], places: Places, client: Client, other: Other
 ) -> Iterator[lsp.CodeAction]:
-    """Yield an action for each fix, one for all findings that it mends; `other` gives the files
+    """Yield an action for each fix, one for all findings that it fixes; `other` gives the files
     that it changes too."""
     groups: dict[tuple[object, ...], list[Finding]] = {}
     for finding in findings:

@@ -40,7 +40,7 @@ def hover(
         if not found and _holds(span, at):
             found = {finding.code: span}
             if finding.measured is not None:
-                told = f"Mending this saves {finding.measured.words} of the time.\n\n"
+                told = f"Fixing this saves {finding.measured.words} of the time.\n\n"
             if finding.fix is not None and finding.fix.note:
                 told += f"Its fix is {_SAFETY[finding.fix.safety]}: {finding.fix.note}\n\n"
     infos = [info for info in map(catalog.find, found) if info is not None]

@@ -1,7 +1,7 @@
-"""What mending a finding saves at most: the trace played again without what its rule's effect takes
+"""What fixing a finding saves at most: the trace played again without what its rule's effect takes
 out.
 
-Effects are those of `torchlint.base.declaration.Declaration`. Where more is taken out than mending
+Effects are those of `torchlint.base.declaration.Declaration`. Where more is taken out than fixing
 could, the bound is higher, and still one: ``"host"`` takes out all that the host does in the
 statement, although something will stand in its place.
 """
@@ -97,11 +97,11 @@ class Whole:
 
 @frozen
 class Bound:
-    """What mending a finding saves at most, in nanoseconds of the trace.
+    """What fixing a finding saves at most, in nanoseconds of the trace.
 
     Args:
-        alone_ns: where it is the only one that is mended.
-        joint_ns: where all the others are mended already: what one finding covers, another one may
+        alone_ns: where it is the only one that is fixed.
+        joint_ns: where all the others are fixed already: what one finding covers, another one may
             uncover.
         basis: what was taken out of the trace, the effect of the rule.
         recorded_ns: `alone_ns` with what recording its events took; None where nothing was taken
@@ -120,7 +120,7 @@ class Bound:
 
 
 class Effects:
-    """Takes out of a trace, or of the times of it that are looked at, what mending statements
+    """Takes out of a trace, or of the times of it that are looked at, what fixing statements
     would."""
 
     def __init__(self, trace: Trace, replay: Replay, spans: Spans | None = None) -> None:

@@ -412,7 +412,7 @@ class _Order(ast.NodeVisitor):
             self.comprehended(node, first=False)
 
     def comprehended(self, node: ast.AST, *, first: bool) -> None:
-        """Add what runs inside of a comprehension; what its first loop goes over stands outside."""
+        """Add what runs inside of a comprehension; what its first loop iterates over is outside."""
         assert isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp))
         self._generators(node, list(node.generators), first=first)
 

@@ -38,7 +38,7 @@ def elsewhen(
 
     Args:
         costs: of the steps that are like each other.
-        effects: what mending a rule's findings takes out, as for `joined`.
+        effects: what fixing a rule's findings takes out, as for `joined`.
         on: what they were joined with.
         everywhere: the places of the whole trace.
         parts: its steps, some of them of another kind.

@@ -1,4 +1,4 @@
-"""Findings beside what was measured at their places, and what mending them saves at most."""
+"""Findings beside what was measured at their places, and what fixing them saves at most."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ OF_DEVICE = ("wait", "copy", "upload", "memory")
 ELSEWHERE = "the cost arises elsewhere than at the line"
 NOT_SEEN = "not seen, the line did not run while the trace was recorded"
 NOT_TOLD = "the line's own calls cannot be told from others of its function"
-NO_DEVICE = "what mending saves, only a trace of a GPU tells"
+NO_DEVICE = "what fixing saves, only a trace of a GPU tells"
 NO_LOADER = "not seen, no batch was waited for"
 NO_LINES = "the trace names no lines"
 
@@ -51,18 +51,18 @@ class FindingCost:
 
     Args:
         finding: the finding.
-        effect: what mending it takes out, see `torchlint.base.declaration.Declaration`.
+        effect: what fixing it takes out, see `torchlint.base.declaration.Declaration`.
         default: whether its rule is on when nothing is selected.
         cost: what its most costly line cost; None where none is known to have run.
         wait: the wait in it, the most saving where there are several.
-        bound: what mending it saves at most; None where that is not known.
+        bound: what fixing it saves at most; None where that is not known.
         seen: whether its statement ran; None where that is not known.
         why: why there is no bound; empty where there is one.
         worker_ns: nanoseconds of its statement for a batch in a worker of a DataLoader; None where
             that is not in its bound.
         inclusive_ns: nanoseconds of the training thread in its statement, with all that it calls;
             None where the trace names no lines.
-        aside: what mending it saves at most of steps of another kind; None where its statement ran
+        aside: what fixing it saves at most of steps of another kind; None where its statement ran
             in the others, or in none.
     """
 
@@ -85,14 +85,14 @@ class FindingCost:
 
     @property
     def fixable(self) -> bool:
-        """Whether torchlint can mend it."""
+        """Whether torchlint can fix it."""
         fix = self.finding.fix
         return fix is not None and not fix.withheld and fix.safety is not Safety.SUGGESTION
 
 
 @frozen
 class Aside:
-    """What mending a finding saves at most of steps of another kind than the others; in
+    """What fixing a finding saves at most of steps of another kind than the others; in
     nanoseconds, None where that is not known. `whole` is what it is told as a part of, the time of
     the steps of that kind."""
 
@@ -105,8 +105,8 @@ class Aside:
 class Costs:
     """All findings, the most saving first; times in nanoseconds.
 
-    `joint` is what mending all of them saves at most, `fixable` what mending those saves that
-    torchlint can mend, of steps that took `span` when they were recorded; they are told as parts of
+    `joint` is what fixing all of them saves at most, `fixable` what fixing those saves that
+    torchlint can fix, of steps that took `span` when they were recorded; they are told as parts of
     `whole`. `device` says whether a device worked.
     """
 
@@ -158,7 +158,7 @@ def joined(
 
     Args:
         findings: what the linter says of the program.
-        effects: what mending a rule's findings takes out and whether the rule is on when nothing is
+        effects: what fixing a rule's findings takes out and whether the rule is on when nothing is
             selected, by code; rules that are not in it take out nothing.
         found: the trace.
         in_workers: says whether a finding's statement ran in workers of DataLoaders, which the
@@ -178,10 +178,10 @@ def joined(
     joint, limits = _bounded(found.replay, effects_of, found.whole, recording)
     for at, bound in zip(known, limits, strict=True):
         costs[at] = replace(costs[at], bound=bound)
-    mended = [at for at in known if costs[at].fixable]
-    fixable = _together(found.replay, [dropped[at] for at in mended], recording)
-    alone = [one.bound.alone_ns for at in mended if (one := costs[at]).bound is not None]
-    fixable = max([fixable, *alone]) if mended else 0
+    fixable_at = [at for at in known if costs[at].fixable]
+    fixable = _together(found.replay, [dropped[at] for at in fixable_at], recording)
+    alone = [one.bound.alone_ns for at in fixable_at if (one := costs[at]).bound is not None]
+    fixable = max([fixable, *alone]) if fixable_at else 0
     return Costs(
         tuple(sorted(costs, key=ranked)),
         max(joint, fixable),
@@ -193,7 +193,7 @@ def joined(
 
 
 def _together(replay: Replay, each: Sequence[Dropped], recording: Recording) -> int:
-    """Return what mending several findings saves at most."""
+    """Return what fixing several findings saves at most."""
     dropped = together(each)
     return recording.without(dropped, saved(replay, dropped))
 
@@ -240,7 +240,7 @@ class _Statements:
     def cost(
         self, finding: Finding, effect: str, default: bool, taken: Effects
     ) -> tuple[FindingCost, Dropped]:
-        """Return what is known of a finding but its bound, and what mending it takes out."""
+        """Return what is known of a finding but its bound, and what fixing it takes out."""
         rows = self._rows(finding)
         seen = True if len(rows) else self._ran(finding)
         measured = FindingCost(

@@ -187,8 +187,8 @@ def _notes(trace: Trace, rank: Rank) -> list[str]:
         found.append(f"{trace.cut_off}; every whole event is used")
     if trace.lost:
         found.append(f"{trace.lost} events could not be read")
-    if trace.mended:
-        found.append(f"{trace.mended} events are no JSON, and were read all the same")
+    if trace.repaired:
+        found.append(f"{trace.repaired} events are no JSON, and were read all the same")
     if not of.events:
         found.append("it holds no events that took time")
     elif of.temporal is None:

@@ -148,7 +148,7 @@ class Source:
 
     def between(self, first: int, behind: int) -> bool:
         """Say whether another function begins between the end of the one that begins in a line, and
-        a line behind it."""
+        a line after it."""
         ends = [
             each.node.end_lineno or 0
             for (_, line), found in self._functions.items()

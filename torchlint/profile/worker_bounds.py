@@ -1,4 +1,4 @@
-"""What mending a statement saves at most that runs in worker processes of DataLoaders, where no
+"""What fixing a statement saves at most that runs in worker processes of DataLoaders, where no
 trace sees it: from what a run says of its steps, and its workers of each batch.
 
 **The line's own time.** A batch is there once its worker has made it, a worker makes its batches
@@ -199,7 +199,7 @@ class _Together:
         self._ran = ran
 
     def _counts(self, cost: FindingCost) -> bool:
-        """Say whether time of a finding's statement in a worker is what mending it takes out."""
+        """Say whether time of a finding's statement in a worker is what fixing it takes out."""
         if cost.effect in ("none", "loader") or (cost.why and cost.why not in _NOT_THERE):
             return False
         return self._costs.device or cost.effect not in OF_DEVICE
@@ -208,14 +208,14 @@ class _Together:
         """Return all findings, the most saving first."""
         given = self._costs
         everything = self._more(range(len(given.each)))
-        mended = [at for at, cost in enumerate(given.each) if cost.fixable]
+        fixable_at = [at for at, cost in enumerate(given.each) if cost.fixable]
         return replace(
             given,
             each=tuple(
                 sorted((self._cost(at, everything) for at in range(len(given.each))), key=ranked)
             ),
             joint=given.joint + everything,
-            fixable=given.fixable + self._more(mended),
+            fixable=given.fixable + self._more(fixable_at),
         )
 
     def _cost(self, at: int, everything: int) -> FindingCost:
@@ -237,7 +237,7 @@ class _Together:
         return replace(cost, bound=bound, seen=True, why="", worker_ns=worker)
 
     def _more(self, which: Iterable[int]) -> int:
-        """Return what mending some findings saves in workers, beside what it does in the trace."""
+        """Return what fixing some findings saves in workers, beside what it does in the trace."""
         chosen = set(which)
         if chosen & self._loading:
             return self._hidden

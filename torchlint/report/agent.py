@@ -49,7 +49,7 @@ def _worth(run: RunReport, finding: Finding) -> tuple[object, ...]:
 
 
 def _changed(finding: Finding) -> object:
-    """Return what the fix of a finding changes: findings with the same are mended together."""
+    """Return what the fix of a finding changes: findings with the same are fixed together."""
     fix = finding.fix
     return id(finding) if fix is None else (finding.filename, fix.edits, fix.elsewhere)
 
@@ -119,7 +119,7 @@ def _count(hunk: Iterable[Row], sign: str) -> int:
 
 def _proof(run: RunReport, finding: Finding) -> list[str]:
     """Return the command that compares the program with the fix of a rule in a file and without;
-    of what torchlint does not mend, with the change that was made by hand."""
+    of what torchlint does not fix, with the change that was made by hand."""
     safety, fix = applicable(finding), finding.fix
     if safety is None or fix is None:
         words = [".", "--against", "HEAD"]

@@ -31,7 +31,7 @@ def render(run: RunReport) -> str:
 
 
 def _blocks(file: FileReport, color: bool, columns: int) -> Iterator[tuple[float, str]]:
-    """Yield the block of each finding, and what mending it saves at most, where that is known."""
+    """Yield the block of each finding, and what fixing it saves at most, where that is known."""
     rows = source_rows(file)
     for finding in sorted(file.findings, key=report_order):
         lines = [*_head(finding, color, columns), *_finding(finding, rows, color), "", ""]

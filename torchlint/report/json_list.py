@@ -3,7 +3,7 @@ ours.
 
 Keys that ruff lacks: ``fingerprint`` and ``why_hot`` of an entry, ``note`` of a fix; in notebooks
 ``cell`` of an edit and of a reason, which may lie in other cells; ``shard`` where the report is of
-a part of a run; ``measured`` where a profile says what mending the finding saves at most;
+a part of a run; ``measured`` where a profile says what fixing the finding saves at most;
 ``elsewhere`` of a fix that changes other files too, with their edits: all are applied, or none.
 """
 

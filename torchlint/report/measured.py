@@ -1,6 +1,6 @@
 """What a report of `torchlint profile` says of findings, put beside those of another run.
 
-Only what mending them saves at most is taken from it, and nothing that gates asks for it.
+Only what fixing them saves at most is taken from it, and nothing that gates asks for it.
 """
 
 from __future__ import annotations

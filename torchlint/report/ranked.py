@@ -1,6 +1,6 @@
 """The `ranked` format, the default: findings under their rules, the costliest first, one line each.
 
-Errors come before warnings, and where a profile says what mending saves, what saves most before the
+Errors come before warnings, and where a profile says what fixing saves, what saves most before the
 rest; of these what runs every step before what runs rarely; then what makes
 the host wait for the device, as the rule's example was measured; then what was found most often. A
 few findings are shown in full.

@@ -215,7 +215,7 @@ def by_measure(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def measure(finding: Finding) -> float:
-    """Return which part of the time mending a finding saves at most; 0 where that is not known."""
+    """Return which part of the time fixing a finding saves at most; 0 where that is not known."""
     return finding.measured.share if finding.measured is not None else 0.0
 
 

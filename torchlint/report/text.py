@@ -76,7 +76,7 @@ def reasons(finding: Finding) -> str:
 
 
 def one_line(before: Sequence[str], finding: Finding, color: bool) -> str:
-    """Return a finding as one line behind words of its place: its code, the mark of its fix, its
+    """Return a finding as one line after words of its place: its code, the mark of its fix, its
     message."""
     words = [
         *before,

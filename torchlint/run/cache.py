@@ -54,6 +54,7 @@ PARTS = (
     "catalog",
     "edits",
     "engine",
+    "fixes",
     "rules",
     "run",
     "semantic",

@@ -92,7 +92,7 @@ class Trace:
         stacks: call stacks of operators, as old profilers wrote them.
         columns: the events that took time.
         lost: how many events could not be read.
-        mended: how many could be read although they are no JSON.
+        repaired: how many could be read although they are no JSON.
         cut_off: why the file ends before its end; empty where it does not.
         thread_names: what threads are called, by their place in `threads`.
         memory: changes of memory; None where none was recorded.
@@ -110,7 +110,7 @@ class Trace:
     stacks: list[str]
     columns: Columns
     lost: int = 0
-    mended: int = 0
+    repaired: int = 0
     cut_off: str = ""
     thread_names: dict[int, str] = field(default_factory=dict)
     memory: Memory | None = None

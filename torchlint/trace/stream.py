@@ -99,7 +99,7 @@ class _Reader:
         self.tables = Tables()
         self.cut_off = ""
         self.lost = 0
-        self.mended = 0
+        self.repaired = 0
 
     def read(self, file: BinaryIO) -> Trace:
         pieces = unpacked(file, self._ends)
@@ -114,7 +114,7 @@ class _Reader:
         rest = self._events(buffer, pieces)
         meta = {**_beside(head.rstrip().rstrip(b",")), **_beside(b"{" + rest.lstrip(b", \r\n\t"))}
         return self.tables.trace(
-            self.path, meta, lost=self.lost, mended=self.mended, cut_off=self.cut_off
+            self.path, meta, lost=self.lost, repaired=self.repaired, cut_off=self.cut_off
         )
 
     def _ends(self, why: str) -> None:
@@ -219,7 +219,7 @@ class _Reader:
         except UNREADABLE:
             self.lost += 1
             return []
-        self.mended += 1
+        self.repaired += 1
         return [found]
 
 

@@ -164,7 +164,7 @@ class Tables:
         )
 
     def trace(
-        self, path: str, meta: dict[str, Any], *, lost: int, mended: int, cut_off: str
+        self, path: str, meta: dict[str, Any], *, lost: int, repaired: int, cut_off: str
     ) -> Trace:
         """Return all that was taken up."""
         columns = _together(Columns, self.parts or [self._columns([])])
@@ -179,7 +179,7 @@ class Tables:
             list(self.stacks),
             columns,
             lost,
-            mended,
+            repaired,
             cut_off,
             self.thread_names,
             memory,

@@ -1,4 +1,4 @@
-"""The report for coding agents: the answer, what mending findings saves with the commands that
+"""The report for coding agents: the answer, what fixing findings saves with the commands that
 prove it, the costly places, and then the figures, within a number of tokens."""
 
 from __future__ import annotations

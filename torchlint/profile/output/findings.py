@@ -1,4 +1,4 @@
-"""Findings in words: what mending each saves at most, the most saving first."""
+"""Findings in words: what fixing each saves at most, the most saving first."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _ALIKE = 1.03
 _KEEPS = ("TL501", "TL502")
 """Rules about graphs that stay alive: memory may grow."""
 _ARITHMETIC = ("launch", "gpu")
-"""Effects that take out, of a CPU's trace, what mending may leave."""
+"""Effects that take out, of a CPU's trace, what fixing may leave."""
 
 
 @frozen
@@ -176,21 +176,21 @@ def count(found: Iterable[Told]) -> int:
 
 
 def together(costs: Costs) -> str:
-    """Return what mending all findings saves at most."""
+    """Return what fixing all findings saves at most."""
     return (
-        f"mending all saves at most {part(costs.joint, costs.whole)} of {measure(costs.whole)}; "
+        f"fixing all saves at most {part(costs.joint, costs.whole)} of {measure(costs.whole)}; "
         f"those that have a fix, at most {part(costs.fixable, costs.whole)}"
     )
 
 
 def saves(cost: FindingCost, costs: Costs) -> str:
-    """Return what mending a finding alone saves at most."""
+    """Return what fixing a finding alone saves at most."""
     assert cost.bound is not None
     return f"at most {part(cost.bound.alone_ns, costs.whole)}"
 
 
 def basis(cost: FindingCost, costs: Costs) -> str:
-    """Return what a bound rests on, and what it is once all others are mended."""
+    """Return what a bound rests on, and what it is once all others are fixed."""
     assert cost.bound is not None
     words = BASES.get(cost.effect, cost.effect)
     if cost.effect == "sample" and cost.seen is not True:
@@ -246,7 +246,7 @@ def notes(content: Content, costs: Costs, cost: FindingCost) -> tuple[str, str, 
 def line_takes(cost: FindingCost, costs: Costs) -> str:
     """Return what the most costly line of a finding takes, and what its statement does with all
     that it calls, where that is worth a word; of one that ran only in steps of another kind what
-    mending it saves of these."""
+    fixing it saves of these."""
     if cost.aside is not None:
         return aside(cost.aside)
     took, line = _heavy(cost, costs), 0 if cost.cost is None else cost.cost.host_ns
@@ -258,7 +258,7 @@ def line_takes(cost: FindingCost, costs: Costs) -> str:
 
 
 def aside(of: Aside) -> str:
-    """Return what mending a finding saves of steps of another kind."""
+    """Return what fixing a finding saves of steps of another kind."""
     of_what = f"{measure(of.whole)} under the profiler, of those {kind_words(of.kind)}"
     if of.alone_ns is None:
         return f"it ran in {of_what}"

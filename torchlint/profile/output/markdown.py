@@ -74,7 +74,7 @@ def _findings(content: Content, costs: Costs) -> Iterator[str]:
             )
             for told in measured
         ]
-        yield from table(("mending saves", "finding", "by"), found[:top])
+        yield from table(("fixing saves", "finding", "by"), found[:top])
     if len(measured) > top:
         yield ""
         yield f"And {count(measured[top:])} more."

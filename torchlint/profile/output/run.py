@@ -125,7 +125,7 @@ def _spread(pace: Pace) -> str:
 
 def proof(cost: FindingCost, of: Steps | None) -> str | None:
     """Return the command that runs the program with a finding's fix and without; None where nothing
-    was run, or torchlint cannot mend it."""
+    was run, or torchlint cannot fix it."""
     if of is None or cost.finding.fix is None or not cost.fixable:
         return None
     unsafe = ["--unsafe-fixes"] if cost.finding.fix.safety is Safety.UNSAFE else []

@@ -92,7 +92,7 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.rule import Hit, Module, Rule, keyword_argument
-from torchlint.rules.frameworks._items import each_item
+from torchlint.rules.frameworks._hf_one_prompt_at_a_time.items import each_item
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.reaching import assigned_value, uses_of

@@ -9,7 +9,8 @@ reads the value, `update()` does the first alone. The difference is greatest for
 
 Flagged: a call of a torchmetrics metric or collection as a statement of its own, or bound to a name
 that is never read. Further `compute()` in each batch of what the same batch adds to and nothing
-resets: it goes over all batches so far, and with several processes gathers their states each time.
+resets: it iterates over all batches so far, and with several processes gathers their states each
+time.
 
 The examples need torchmetrics and are not executed by the tests.
 

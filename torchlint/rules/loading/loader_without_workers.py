@@ -95,7 +95,7 @@ for x in DataLoader(Files(root), batch_size=4, shuffle=True):
 ## Fix safety
 Unsafe: random transforms draw from the workers' seeds, so samples differ. Memory grows with each
 worker, what the dataset stores in itself stays in the worker, the workers of a loader that a
-loop makes start anew in each turn, and where processes are spawned
+loop makes start anew in each iteration, and where processes are spawned
 (Windows, macOS) the script needs a `__main__` guard. The order of a shuffle and the main generator
 stay the same. The same fix pins the memory of a loader that feeds an accelerator, and keeps the
 workers of one that is iterated in each epoch. The number of workers is that of another loader, or
@@ -205,7 +205,10 @@ _CHOSEN = (
 )
 _CALLERS = 3
 _STORED = "What the dataset stores in itself while it is read stays in the worker."
-_ANEW = "A loop makes the loader, so that the workers start anew in each turn, which takes a while."
+_ANEW = (
+    "A loop makes the loader, so that the workers start anew in each iteration, which takes a "
+    "while."
+)
 _START = "4 is only a start to tune from."
 _PINNED = "Each batch takes memory that cannot be swapped out."
 _KEPT = "The workers stay between the epochs, with the memory that they take."

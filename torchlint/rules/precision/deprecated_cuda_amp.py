@@ -88,7 +88,7 @@ from torchlint.rule import (
     Safety,
     one_sentence,
 )
-from torchlint.rules.precision import _mixed_precision as amp
+from torchlint.rules.precision._deprecated_cuda_amp import forms as amp
 from torchlint.semantic.code.imports import import_of, import_reads, is_exported, use_of
 from torchlint.semantic.code.tree import callee, has_star
 from torchlint.semantic.code.versions import too_early, torch_unsaid, version_guarded

@@ -60,13 +60,11 @@ class WindowAttention(nn.Module):
 ```
 
 ## Fix safety
-Unsafe: results differ by rounding, dropout draws other random numbers, and where a boolean mask
-leaves a query no key, the result is zeros or NaN. The fused kernels have no second derivatives, as
-a gradient penalty takes them. A scale that is not certainly `1 / sqrt(d)`, `d` the width of the
-queries by their last view or size, is handed on as `scale=` (torch 2.1), and a `masked_fill` as
-`attn_mask=`, which says what to *keep*, the opposite; `dropout_p` is 0 in evaluation. No edit is
-offered for other steps between the two products, such as a cast, two masks, a mask that may be
-added as numbers or as booleans, or a scale that may be a tensor, nor for products by `einsum`.
+No fix is offered. Results differ by rounding, dropout draws other random numbers, and where a
+boolean mask leaves a query no key, the result is zeros or NaN. The fused kernels have no second
+derivatives, as a gradient penalty takes them. A scale other than `1 / sqrt(d)`, `d` the width of
+the queries, goes into `scale=` (torch 2.1), and a `masked_fill` into `attn_mask=`, which says what
+to *keep*, the opposite; `dropout_p` has to be 0 in evaluation.
 
 ## Measure
 The forward pass without a mask or dropout. A gain can be expected on a CPU, too.
@@ -86,9 +84,11 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.rule import Hit, Module, Rule
-from torchlint.rules.precision._attention_fixes import fused_attention
+from torchlint.rules.precision._hand_written_attention.attention import (
+    learned_bias,
+    written_attention,
+)
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.uses.attention import learned_bias, written_attention
 
 _FUSED = regex(
     r"scaled_dot_product|sdpa|flash|xformers|memory_efficient_attention|flex_attention",
@@ -124,7 +124,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     bias = learned_bias(module, node)
     message, words = (_BIASED, {"bias": module.shown(bias)}) if bias is not None else (None, {})
-    yield Hit(product, words, fix=fused_attention(module, node), message=message)
+    yield Hit(product, words, message=message)
 
 
 def _has_fused(module: Module, home: cst.CSTNode | None) -> bool:

@@ -121,7 +121,8 @@ from torchlint.rule import (
     Safety,
     Severity,
 )
-from torchlint.rules.training._inference import (
+from torchlint.rules.training._eval_without_no_grad.fixes import around, without_graph
+from torchlint.rules.training._eval_without_no_grad.inference import (
     EVALUATION,
     called_by_framework,
     callers_decide,
@@ -138,7 +139,6 @@ from torchlint.rules.training._inference import (
     volatile,
     works_on_host,
 )
-from torchlint.rules.training._no_grad_fixes import around, without_graph
 from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.text import explained

@@ -134,7 +134,11 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from torchlint.rule import Hit, Module, Rule, Severity
-from torchlint.rules.training._frozen_networks import inputs_of, never_trained, runs_network
+from torchlint.rules.training._frozen_network_recomputed.networks import (
+    inputs_of,
+    never_trained,
+    runs_network,
+)
 from torchlint.semantic.time.loops import LoopKind, loop_kind
 
 _SAMPLES = (

@@ -79,11 +79,12 @@ for x in loader:
 ```
 
 ## Fix safety
-Unsafe: the steps are done for all tensors one after the other, a product and its sum may be rounded
-differently, and `torch._foreach_*` is not public; a list of gradients keeps them in memory until it
-is made anew or its function ends. Nothing is done with an empty list. Only loops are rewritten
-whose body is such steps, behind conditions that ask for no values. The lists can also be made once,
-before the training, where nothing replaces the tensors.
+Unsafe: a loop that clips each gradient by value becomes `torch.nn.utils.clip_grad_value_`, which
+leaves out a parameter without a gradient, where the loop raised. For the rest no fix is offered:
+`torch._foreach_*` is not public. Each step is done for all tensors before the next one, a product
+and its sum may be rounded differently, an empty list raises, and a list of gradients keeps them in
+memory until it is made anew or its function ends. The lists can also be made once, before the
+training, where nothing replaces the tensors.
 
 ## Measure
 Timed are three steps of a model with many small parameters. On a CPU no gain is expected: foreach
@@ -105,16 +106,22 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Hit, Module, Rule, Severity
-from torchlint.rules.training._foreach_fixes import COPIES, foreach_fix
-from torchlint.rules.training._per_parameter import (
+from torchlint.rule import Fix, Hit, Module, NeedImport, Replace, Rule, Safety, Severity
+from torchlint.rules.training._parameter_by_parameter.loops import (
     ON_GRADIENTS,
     Work,
     one_group_each,
     work_on_parameters,
 )
+from torchlint.rules.training._parameter_by_parameter.network_size import (
+    has_many_parameters,
+    parameter_tensors,
+)
 from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.guards import throttled
+from torchlint.semantic.code.imports import name_for_module
+from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.reaching import read_behind
 from torchlint.semantic.code.scopes import base_names
 from torchlint.semantic.code.tree import method_called
 from torchlint.semantic.question import question
@@ -122,16 +129,21 @@ from torchlint.semantic.time.heat import callers_outside, heat_of
 from torchlint.semantic.time.iterations import goes_over
 from torchlint.semantic.time.once import runs_once
 from torchlint.semantic.time.step_overhead import compiled_by
-from torchlint.semantic.uses.network_size import has_many_parameters, parameter_tensors
 
 _BY_NATURE = ON_GRADIENTS | {Work.AVERAGE}
 """What only a training step needs, whoever calls it."""
+_COPIES = (2, 1)
+"""The torch that brought ``torch._foreach_copy_``."""
 _FEW = 30
 """A list of tensors costs Python and the kernel that takes it about as much as a few launches; a
 loop of this many is a few hundredths of a step of the same network, which launches some ten kernels
 for each layer."""
 _SMALL = "{work} Here that is {count} launches at most, so that little is gained."
 _UNKNOWN = "{work} What that saves grows with the number of parameters: in a small network, little."
+_CLIPPED = (
+    "A parameter without a gradient is left out, where the loop raised; where a later backward() "
+    "needs the gradients (create_graph=True), it raises, for they were changed."
+)
 _GROUPS = (
     "one parameter group for each tensor: the optimizer runs its kernels group by group; put "
     "parameters with the same settings into one group."
@@ -159,12 +171,11 @@ def check(node: cst.For, module: Module) -> Iterator[Hit]:
     function = module.function(node)
     name = function.name.value if function is not None else ""
     if ("single_tensor" in name and name.replace("single", "multi", 1) in module.text) or (
-        work is Work.COPY and module.target_torch < COPIES
+        work is Work.COPY and module.target_torch < _COPIES
     ):
         return
     heat = heat_of(module, node)
     if heat.step or (work in _BY_NATURE and _only_defined(module, node)):
-        fix = foreach_fix(module, node)
         count = _launches(module, node)
         words = {"work": work.value, "count": str(count)}
         if count is not None:
@@ -172,10 +183,46 @@ def check(node: cst.For, module: Module) -> Iterator[Hit]:
         else:
             message = None if _over_many(module, node) else _UNKNOWN
         severity = Severity.INFO if message is not None else None
-        yield Hit(node, words, fix, severity, message, heat.why)
+        yield Hit(node, words, _clipping(module, node), severity, message, heat.why)
 
 
-@question(yes="it goes over many parameters", no="it is not known to go over many parameters")
+def _clipping(module: Module, loop: cst.For) -> Fix | None:
+    """Return the fix of a loop that does what ``torch.nn.utils.clip_grad_value_`` does."""
+    match loop:
+        case cst.For(
+            target=cst.Name(value=name),
+            body=cst.IndentedBlock(
+                body=[
+                    cst.SimpleStatementLine(
+                        body=[
+                            cst.Expr(
+                                value=cst.Call(
+                                    func=cst.Attribute(value=clipped, attr=cst.Name("clamp_")),
+                                    args=[cst.Arg(value=low), cst.Arg(value=high)],
+                                )
+                            )
+                        ]
+                    )
+                ]
+            ),
+            orelse=None,
+            asynchronous=None,
+        ) if (dotted_text(clipped) or "").removesuffix(".data") == f"{name}.grad":
+            most = module.source_of(high)
+        case _:
+            return None
+    code = cst.Module([]).code_for_node(loop.with_changes(leading_lines=()))
+    if module.source_of(low) != f"-{most}" or "#" in code or read_behind(module, loop, name):
+        return None
+    torch = name_for_module(module, "torch", "torch")
+    call = f"{torch}.nn.utils.clip_grad_value_({module.source_of(loop.iter)}, {most})"
+    edits = (Replace(loop, cst.parse_statement(call)), NeedImport("torch", torch))
+    return Fix(edits, Safety.UNSAFE, "Use torch.nn.utils.clip_grad_value_", _CLIPPED)
+
+
+@question(
+    yes="it iterates over many parameters", no="it is not known to iterate over many parameters"
+)
 def _over_many(module: Module, loop: cst.For) -> bool:
     """Say whether a loop goes over the parameters of a network that certainly has many."""
     return any(has_many_parameters(module, each) for each in _networks(module, loop))

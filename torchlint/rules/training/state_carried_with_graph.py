@@ -98,7 +98,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Hit, Module, Rule
-from torchlint.rules.training._carried_states import carried_with_graph
+from torchlint.rules.training._state_carried_with_graph.states import carried_with_graph
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.tree import is_name, keyword_of
 

@@ -152,7 +152,8 @@ from torchlint.rule import (
     one_sentence,
     with_keyword,
 )
-from torchlint.rules.transfer._overlaps import changed_later, may_overlap
+from torchlint.rules.transfer._blocking_batch_copy.loader_sources import loaders_behind
+from torchlint.rules.transfer._blocking_batch_copy.overlaps import changed_later, may_overlap
 from torchlint.semantic.code.flow import call_sites, writes_of
 from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.imports import name_for_module
@@ -163,7 +164,6 @@ from torchlint.semantic.code.tree import attr_of, has_star, is_name
 from torchlint.semantic.data.datasets import cuda_samples, sample_cost, takes_samples
 from torchlint.semantic.data.evaluated_batches import ends_in_wait, worked_on_in_batch
 from torchlint.semantic.data.loader_settings import pin_word
-from torchlint.semantic.data.loader_sources import loaders_behind
 from torchlint.semantic.data.loaders import (
     brought_by_framework,
     feeding_loaders,
@@ -229,7 +229,7 @@ _NOTES = {
     "device": "On a device other than CUDA the copy may not have ended when the host goes on.",
     "host": "To the host the copy is not awaited, and its memory may be read unfinished.",
     "written": "The host's tensor may be written again before the copy has ended.",
-    "timed": "A clock read right behind it no longer includes the copy.",
+    "timed": "A clock read right after it no longer includes the copy.",
     "pinned": "Each batch takes memory that cannot be swapped out.",
 }
 

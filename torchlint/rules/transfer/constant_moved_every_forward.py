@@ -110,8 +110,14 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Severity
-from torchlint.rules.transfer._constant_fixes import filled_there, kept_as_buffer
-from torchlint.rules.transfer._host_constants import HostConstant, host_constant_of
+from torchlint.rules.transfer._constant_moved_every_forward.constants import (
+    HostConstant,
+    host_constant_of,
+)
+from torchlint.rules.transfer._constant_moved_every_forward.fixes import (
+    filled_there,
+    kept_as_buffer,
+)
 from torchlint.semantic.code.tree import method_called
 from torchlint.semantic.device.transfers import is_cached, transfer_of
 from torchlint.semantic.device.uploads import Upload, host_data, upload_of

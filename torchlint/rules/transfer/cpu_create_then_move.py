@@ -127,9 +127,9 @@ from torchlint.rule import (
     wait_for,
     with_keyword,
 )
-from torchlint.rules.transfer._host_indices import host_index
-from torchlint.rules.transfer._index_fixes import index_fix, indexed_besides
-from torchlint.rules.transfer._placement import placement_of, spare_move
+from torchlint.rules.transfer._cpu_create_then_move.host_indices import host_index
+from torchlint.rules.transfer._cpu_create_then_move.index_fixes import index_fix, indexed_besides
+from torchlint.rules.transfer._cpu_create_then_move.placement import placement_of, spare_move
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.guards import conditions_around

@@ -96,7 +96,7 @@ for x, y in loader:
 ## Fix safety
 Safe where the truth values that a copy brings over are only counted and the count is read as a
 number: it is taken on the device, and whole numbers add up alike. Safe where a list of its own
-collects detached losses that each turn makes anew, and is only stacked or concatenated after the
+collects detached losses that each iteration makes anew, and is only stacked or concatenated after the
 loop: the stack is copied instead of its parts. Unsafe where the result is only stored or added up:
 the values then stay on the device, whose memory fills with the loop, and what reads them later gets
 device tensors, without a graph: by `.detach()` where autograd is not certainly off, and as a copy
@@ -131,8 +131,9 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
+from torchlint.fixes.expressions import detached, method_call
+from torchlint.fixes.reads_together import ALONE
 from torchlint.rule import (
-    ALONE,
     Append,
     Fix,
     Hit,
@@ -141,12 +142,16 @@ from torchlint.rule import (
     Rule,
     Safety,
     Severity,
-    detached,
-    method_call,
     one_sentence,
     wait_for,
 )
-from torchlint.rules.transfer._host_copy_fixes import count_fix, parts_fix, parts_of, taken_apart
+from torchlint.rules.transfer._host_copy_in_loop.fixes import (
+    count_fix,
+    parts_fix,
+    parts_of,
+    taken_apart,
+)
+from torchlint.rules.transfer._host_copy_in_loop.own_uploads import uploaded_by
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.destinations import destinations
 from torchlint.semantic.code.flow import call_sites, callees_of
@@ -175,7 +180,6 @@ from torchlint.semantic.uses.host_needs import (
     worked_on_by_host,
 )
 from torchlint.semantic.uses.offloads import offloads
-from torchlint.semantic.uses.own_uploads import uploaded_by
 from torchlint.semantic.uses.packed_lengths import becomes_lengths
 from torchlint.semantic.uses.unavoidable_syncs import (
     copied_as_well,

@@ -106,7 +106,7 @@ from torchlint.rule import (
     Severity,
     one_sentence,
 )
-from torchlint.rules.transfer._round_trips import SENDS, RoundTrip, round_trip
+from torchlint.rules.transfer._host_round_trip.round_trips import SENDS, RoundTrip, round_trip
 from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.code.scopes import is_compiled
 from torchlint.semantic.device.host_reads import host_copy

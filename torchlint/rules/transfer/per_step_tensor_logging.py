@@ -72,7 +72,7 @@ with torch.no_grad():
 
 ## Fix safety
 Unsafe where fewer lines are logged. A guard is put around the call and the log lines next to it, which
-reuses the loop's own counter or adds `enumerate`; where what the loop goes over has a length, its last
+reuses the loop's own counter or adds `enumerate`; where what the loop iterates over has a length, its last
 step is logged as well. A number that is bound in each step and logged now
 and then is kept as a tensor and read where it is logged: that alone is safe in an ordinary program,
 and so are reads without a log of their own that are made at once. A meter of the project whose class only
@@ -101,26 +101,11 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import (
-    ALONE,
-    Fix,
-    Hit,
-    Module,
-    Replace,
-    Rule,
-    Safety,
-    Severity,
-    detached,
-    done_after_loop,
-    log_every_n,
-    logged_every,
-    method_call,
-    one_sentence,
-    read_at_once,
-    seldom_as_numbers,
-    shown_if_in_vain,
-    wait_for,
-)
+from torchlint.fixes.after_loop import done_after_loop, seldom_as_numbers
+from torchlint.fixes.expressions import detached, method_call
+from torchlint.fixes.log_every_n import log_every_n, logged_every
+from torchlint.fixes.reads_together import ALONE, read_at_once, shown_if_in_vain
+from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Severity, one_sentence, wait_for
 from torchlint.semantic.code.bindings import names_of_outer_scopes, sole_definition
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.guards import interval_of_one

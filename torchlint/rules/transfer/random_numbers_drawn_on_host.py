@@ -79,8 +79,7 @@ Unsafe: the numbers come from another generator, with another seed, so that resu
 compared with those of before, and NumPy's later draws are others as well. The shape and the dtype
 stay. Where a comment above or behind a draw of the function names NumPy, which may be why it draws,
 the fix is only suggested. Rewritten are plain draws (`rand`, `randn`, `random`, `randint`,
-`permutation`) that are converted, cast and moved in one expression, and
-`np.floor(np.random.rand(n) * m)` in a statement of its own; all others are left to people.
+`permutation`) that are converted, cast and moved in one expression; all others are left to people.
 
 ## Measure
 One call of the module. On a CPU what differs is how fast NumPy and PyTorch draw; on a GPU a copy
@@ -107,15 +106,13 @@ from torchlint.rule import (
     Hit,
     Module,
     NeedImport,
-    NodeEdit,
-    Remove,
     Replace,
     Rule,
     Safety,
     with_keyword,
 )
 from torchlint.semantic.code.imports import name_for_module
-from torchlint.semantic.code.reaching import definitions_of, readers_of
+from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.text import explained
 from torchlint.semantic.code.tree import attr_of, has_star, method_called
 from torchlint.semantic.device.transfers import Transfer, is_cached, transfer_of
@@ -155,7 +152,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     upload = upload_of(module, node)
     if upload is None or is_cached(module, node) or host_data(module, upload.data) != "random":
         return
-    fix = _fix(module, upload) or _floored(module, upload)
+    fix = _fix(module, upload)
     if fix is not None and any(_explained(module, at) for at in (upload.data, upload.node)):
         fix = Fix(fix.edits, Safety.SUGGESTION, fix.title, _REASON)
     yield Hit(upload.node, {"data": module.shown(upload.data)}, fix)
@@ -197,66 +194,6 @@ def _fix(module: Module, upload: Upload) -> Fix | None:
         if further is not None:
             place, dtype = further
     return _drawn(new, dtype, transfer, torch, place)
-
-
-def _floored(module: Module, upload: Upload) -> Fix | None:
-    """Return the fix that draws positions on the device, of which NumPy makes ``floor(rand(n) *
-    m)`` in a statement of its own."""
-    drawn, move = upload.data, upload.node
-    transfer = transfer_of(module, move) if isinstance(move, cst.Call) else None
-    found = definitions_of(module, drawn) if isinstance(drawn, cst.Name) else []
-    if transfer is None or not transfer.like or len(found) != 1:
-        return None
-    made, target = found[0], transfer.target
-    match made, transfer.source:
-        case (
-            cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))], value=whole),
-            cst.Call(func=maker, args=[cst.Arg(value=given)]),
-        ) if given is drawn and module.name(maker) == "torch.from_numpy":
-            pass
-        case _:
-            return None
-    if not isinstance(target, cst.Name) or _cast_behind(module, transfer.call) is None:
-        return None
-    known = all(module.before(each, made) for each in definitions_of(module, target))
-    torch = name_for_module(module, "torch", "torch")
-    device = cst.Attribute(target, cst.Name("device"))
-    new = _floor_of(module, whole, torch, device)
-    if new is None or not known or readers_of(module, made, name) != [drawn]:
-        return None
-    edits: tuple[NodeEdit, ...] = (Replace(whole, new), Replace(transfer.call, cst.Name(name)))
-    match module.small_statement(move), _cast_behind(module, transfer.call):
-        case (
-            cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=again))]) as last,
-            (cst.Call(func=cst.Attribute() as cast) as call, _),
-        ) if again == name and last.value is call:
-            new = call.with_changes(func=cast.with_changes(value=new))
-            edits = (Replace(whole, new), Remove(last))
-    return Fix((*edits, NeedImport("torch", torch)), Safety.UNSAFE, "Draw on the device", _NOTE)
-
-
-def _floor_of(
-    module: Module, node: cst.BaseExpression, torch: str, device: cst.BaseExpression
-) -> cst.Call | None:
-    """Return ``torch.floor(torch.rand(n, device=…) * m)`` for what NumPy computes of a number."""
-    match node:
-        case cst.Call(
-            func=floor,
-            args=[
-                cst.Arg(
-                    value=cst.BinaryOperation(
-                        left=cst.Call() as draw, operator=cst.Multiply(), right=count
-                    ) as scaled
-                )
-            ],
-        ) if module.name(floor) == "numpy.floor":
-            new = _draw(module, draw, torch)
-        case _:
-            return None
-    if new is None or _is_whole(new) or inferred(module, count).kind != "number":
-        return None
-    args = [cst.Arg(scaled.with_changes(left=with_keyword(new, "device", device)))]
-    return node.with_changes(func=cst.parse_expression(f"{torch}.floor"), args=args)
 
 
 def _drawn(

@@ -11,7 +11,7 @@ say so.
 Flagged: in a step or a forward, on tensors that live on the device by evidence: `one_hot` without
 `num_classes`, and `repeat_interleave` by a tensor without `output_size`. Reads through a boolean
 mask, `nonzero` and `masked_select` synchronise as well; they are flagged where a loop within the
-step repeats them, for each image, row or class: the host then waits once per turn. Where the
+step repeats them, for each image, row or class: the host then waits once per iteration. Where the
 turn waits for another value as well, that is an `info`, and so is one whose number of elements is
 a part of the result, where all rows could be chosen from at once. Outside of such a loop the values
 are mostly needed; an `info` says where they are not: where all that becomes of what a mask selects
@@ -99,9 +99,10 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Fix, Grade, Hit, Module, Rule, Severity, brought_to_host
-from torchlint.rules.transfer._folded_masks import folded_into
-from torchlint.rules.transfer._masked_fixes import masked_fix
+from torchlint.fixes.before_loop import brought_to_host
+from torchlint.rule import Fix, Grade, Hit, Module, Rule, Severity
+from torchlint.rules.transfer._shape_dependent_sync_op.folded_masks import folded_into
+from torchlint.rules.transfer._shape_dependent_sync_op.masked_fixes import masked_fix
 from torchlint.semantic.code.destinations import destinations
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.reaching import definitions_of, readers_of
@@ -128,12 +129,12 @@ _COPY_FIRST = (
     "host already has"
 )
 _GATHER = (
-    "`{gather}` waits for the device to learn how many elements it gives, once per turn of the"
+    "`{gather}` waits for the device to learn how many elements it gives, once per iteration of the"
     " loop; {alternative}."
 )
 _STAYS = (
     "`{gather}` waits for the device to learn how many elements it gives; {alternative}. `{other}` "
-    "waits in each turn of the loop as well: only without both the step runs on."
+    "waits in each iteration of the loop as well: only without both the step runs on."
 )
 _BOTH = (
     "{op} must know values on the host to size its result; {alternative}. `{other}` waits for the"
@@ -149,12 +150,13 @@ _WEIGH = {
     "a loss": "take the loss of all elements, without its mean, and average it with the mask",
 }
 _ONCE = (
-    "the mask is the same in each turn of the loop: take its positions once, before the loop "
+    "the mask is the same in each iteration of the loop: take its positions once, before the loop "
     "(mask.nonzero())"
 )
 _ROWS = (
-    "`{gather}` waits for the device to learn how many elements it gives, once per turn of the"
-    " loop; choose for all turns at once before the loop, and split that by the counts: one wait."
+    "`{gather}` waits for the device to learn how many elements it gives, once per iteration of the"
+    " loop; choose for all iterations at once before the loop, and split that by the counts: one "
+    "wait."
 )
 _JOINS = ops.dotted("join")
 

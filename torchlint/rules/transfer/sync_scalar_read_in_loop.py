@@ -14,10 +14,10 @@ training steps and forward passes only. Where Python chooses by the value what r
 is an `info`: such code may need it, as where it is the size of a tensor (`topk`, a slice, `arange(n)`) or of
 a loop (`range(n)`), also in a function of the file that it is handed to, or what a function tells its caller to decide by; silent where it ends a loop that goes over
 no batches (decoding, a solver), and where the same expression copies what it cuts (`x[:n].tolist()`). An action for an environment (`env.step(move.item())`) is
-silent: code outside of torch needs it; so is the one number that a turn of the loop draws, saves or sends, or keeps in an object
-that other steps ask (a node of a search tree). Where the step computes on the device with the number, the message says so. Where each turn of the loop writes the number into a record or plots it, by itself or in the
+silent: code outside of torch needs it; so is the one number that an iteration of the loop draws, saves or sends, or keeps in an object
+that other steps ask (a node of a search tree). Where the step computes on the device with the number, the message says so. Where each iteration of the loop writes the number into a record or plots it, by itself or in the
 list that it is appended to, no read after the loop will do: an `info`, one for each line that is written. So is a read right
-beside another that the host needs in the same turn, beside `empty_cache()` (TL701), or behind a step of a GradScaler: it waits for next to nothing. Of several reads with no run of a model, backward
+beside another that the host needs in the same iteration, beside `empty_cache()` (TL701), or behind a step of a GradScaler: it waits for next to nothing. Of several reads with no run of a model, backward
 pass or step between them, which wait for the same work, the first is a warning, the others are infos.
 
 ## Setup
@@ -102,8 +102,8 @@ Safe in an ordinary program (`torchlint fix` says what it takes for granted, and
 shows anything else the fix is unsafe): sums that start as a number literal in the same function,
 added up on the device as doubles in the same order, also where they are read now and then inside
 the loop (`float(acc)` is written there) or multiplied by sizes and literals; lists that only the
-lines behind the loop, or between two runs of it, read (`acc = torch.stack(acc).tolist()` is put
-behind the loop where the mean of it is taken, else `acc = [...]`); neighbours, in a tuple, in one
+lines after the loop, or between two runs of it, read (`acc = torch.stack(acc).tolist()` is put
+after the loop where the mean of it is taken, else `acc = [...]`); neighbours, in a tuple, in one
 statement or in lines below each other, that become one read of a stacked tensor, where each
 certainly has no dimension; numbers that a step puts into a dictionary one by one, where nothing
 looks at that before the last of them, which become one read behind it; names that are read now and
@@ -112,11 +112,11 @@ in float64, where each divisor is a whole number and a fraction, and so never ze
 
 Where the device would round a sum in another way, as a term that is divided, where there may be no
 float64 (MPS), or what is added may not be whole, the tensors are kept instead, and their numbers
-added behind the loop in the same order, and before a line that looks at the sum now and then. That
+added after the loop in the same order, and before a line that looks at the sum now and then. That
 is safe too.
 
 Unsafe elsewhere: what a function of a package, or one whose annotation says a number, returns; a
-loop that may be left on another way than to the line behind it; and other arithmetic with several
+loop that may be left on another way than to the line after it; and other arithmetic with several
 reads, as a division by zero raises nothing on the device. There is no fix where more than a log looks at the sum or list in each step, where a closure, a global or an
 exception handler may see it, or where it is not known whether numbers are whole. Lines that only
 log the sum or number in each step (`bar.set_postfix(loss=total / seen)`) are made to do so every 50
@@ -139,7 +139,7 @@ read is an `info` until then. What is read right behind a copy that NumPy works 
 nothing more; it is an `info`, as is what an evaluation reads beside what it prints in each batch,
 or beside a list that it copies to the device, and any read under anomaly detection (TL801). Where
 another library takes an array in each batch of an evaluation, a read beside that copy is left
-alone. A `while` that asks the device in each turn whether to go on gets no copies on the host.
+alone. A `while` that asks the device in each iteration whether to go on gets no copies on the host.
 
 ## Measure
 An epoch of 16 small steps, on batches that are on the device beforehand. Each step leaves a GPU work
@@ -166,23 +166,11 @@ from dataclasses import replace
 
 import libcst as cst
 
-from torchlint.rule import (
-    ALONE,
-    LOGGED,
-    Fix,
-    Hit,
-    Module,
-    Rule,
-    Safety,
-    Severity,
-    Wait,
-    done_after_loop,
-    elements_on_host,
-    read_at_once,
-    shown_if_in_vain,
-    wait_for,
-)
-from torchlint.rules.transfer._deferred_reads import (
+from torchlint.fixes.after_loop import done_after_loop
+from torchlint.fixes.before_loop import elements_on_host
+from torchlint.fixes.reads_together import ALONE, LOGGED, read_at_once, shown_if_in_vain
+from torchlint.rule import Fix, Hit, Module, Rule, Safety, Severity, Wait, wait_for
+from torchlint.rules.transfer._sync_scalar_read_in_loop.deferred_reads import (
     SELDOM,
     Deferred,
     kept_on_device,
@@ -193,7 +181,12 @@ from torchlint.rules.transfer._deferred_reads import (
     read_where_used,
     shown_seldom,
 )
-from torchlint.rules.transfer._dict_reads import read_when_filled
+from torchlint.rules.transfer._sync_scalar_read_in_loop.dict_reads import read_when_filled
+from torchlint.rules.transfer._sync_scalar_read_in_loop.taken_in_turn import (
+    Taker,
+    host_takes_in_turn,
+    taken_in_turn,
+)
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.data.evaluated_batches import (
     shown_beside,
@@ -201,7 +194,6 @@ from torchlint.semantic.data.evaluated_batches import (
     worked_on_beside,
 )
 from torchlint.semantic.data.per_step_use import LOG_EVERY, logged_in, read_before
-from torchlint.semantic.data.taken_in_turn import Taker, host_takes_in_turn, taken_in_turn
 from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_reads, selected_by
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import Grade, heat_of, loop_in_sight
@@ -254,8 +246,8 @@ ELEMENT = (
     "copy all of it to the host before the loop, with one .tolist()."
 )
 LOOKED = (
-    "`{expr}` waits for the GPU once per turn of a loop that only looks for one element; test all "
-    "of them on the device (torch.stack, torch._foreach_norm) and read that once."
+    "`{expr}` waits for the GPU once per iteration of a loop that only looks for one element; test "
+    "all of them on the device (torch.stack, torch._foreach_norm) and read that once."
 )
 ENDLESS = (
     "`{expr}` reads a GPU value on the host every step; keep it on the device and read it every N "

@@ -110,7 +110,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Hit, Module, Rule, on_device
-from torchlint.semantic.code.contract import (
+from torchlint.rules.transfer._wait_under_contract.contract import (
     held_to,
     is_listed,
     is_under_contract,

@@ -73,14 +73,13 @@ if weight.abs().max() > 10:
 
 ## Fix safety
 Unsafe: `torch.where` computes both sides, and a NaN or infinity in the side not taken can reach the
-gradients; `if norm > most: step.mul_(most / norm)` scales by 1 elsewhere; `if error == 0: return
-inf` right before `return f(error)` returns a tensor in both cases; the best of a loop, `if loss <
-best: best = loss`, is kept as a tensor without its graph. A test whether a mask selects anything
-goes where only numbers are written through the mask; `[1 if v > 0.5 else 0 for v in t]` compares
-all of `t` and reads it once. A parameter whose default is None is asked by `is not None` instead of
-by its truth. Safe: elements that a loop does nothing with but test and read come from a copy on the
-host, made once before the loop; so does an element of a tensor that is older than the loop, unless
-the loop may change that tensor.
+gradients; `if error == 0: return inf` right before `return f(error)` returns a tensor in both
+cases; the best of a loop, `best = loss if loss < best else best`, is kept as a tensor without its
+graph. A test whether a mask selects anything goes where only numbers are written through the mask.
+A parameter whose default is None is asked by `is not None` instead of by its truth. Safe: elements
+that a loop does nothing with but test and read come from a copy on the host, made once before the
+loop; so does an element of a tensor that is older than the loop, unless the loop may change that
+tensor.
 
 ## Measure
 Timed is one call of `train()`. On a CPU no gain is expected but a small loss, for `torch.where`
@@ -98,6 +97,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from torchlint.fixes.before_loop import brought_to_host, elements_on_host
 from torchlint.rule import (
     Fix,
     Grade,
@@ -108,17 +108,13 @@ from torchlint.rule import (
     Rule,
     Safety,
     Severity,
-    brought_to_host,
-    elements_on_host,
     wait_for,
 )
-from torchlint.rules.vectorize._branch_fixes import (
-    answers_at_once,
+from torchlint.rules.vectorize._branch_on_device_tensor.fixes import (
     given_test,
     kept_best,
     needless_test,
     returned_where,
-    scaled_where,
 )
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
@@ -160,8 +156,8 @@ _NUMBER = (
 )
 _TAKES_NUMBERS = ops.dotted("torch", "whole")
 _TURNS = (
-    "This loop waits for the GPU in each turn to know whether it goes on; ask every few turns, or "
-    "run a fixed number of them."
+    "This loop waits for the GPU in each iteration to know whether it goes on; ask every few "
+    "iterations, or run a fixed number of them."
 )
 _BOTH = (
     "Python's {word} on a tensor value waits for the GPU, and so does `{other}`: only without both "
@@ -232,9 +228,7 @@ def _judge(module: Module, leaves: list[cst.BaseExpression], word: str) -> Itera
     fix = None
     if stop is None and isinstance(holder, cst.If) and holder.test is test:
         fix = _fix(module, holder, test) or needless_test(module, holder, test)
-        fix = fix or scaled_where(module, holder, test) or returned_where(module, holder, test)
-    elif isinstance(holder, cst.IfExp) and holder.test is test:
-        fix = answers_at_once(module, holder)
+        fix = fix or returned_where(module, holder, test)
     if fix is None and isinstance(holder, cst.IfExp):
         fix = kept_best(module, holder, test)
     if fix is None and stop is None and isinstance(holder, (cst.If, cst.IfExp)):

@@ -85,7 +85,8 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Fix, Grade, Hit, Module, Replace, Rule, Safety, Severity, as_receiver
+from torchlint.fixes.expressions import as_receiver
+from torchlint.rule import Fix, Grade, Hit, Module, Replace, Rule, Safety, Severity
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.uses.elements import one_tensor
 from torchlint.semantic.values.place import on_device

@@ -59,11 +59,11 @@ for x in loader:
 ```
 
 ## Fix safety
-Unsafe: all elements are read before the first turn, so that a generator that is read later, or a
-function that is called between the reads, may see the tensor changed, and after a `for` statement
+Unsafe: all elements are read before the first iteration, so that a generator that is read later, or
+a function that is called between the reads, may see the tensor changed, and after a `for` statement
 its variable holds a number. Where the dimensions are not known it is `flatten().tolist()`, for each
-row is read as one number. In programs that TorchScript compiles the loop goes over a copy on the
-host instead, whose elements are tensors as before.
+row is read as one number. In programs that TorchScript compiles the loop iterates over a copy on
+the host instead, whose elements are tensors as before.
 
 ## Measure
 Timed is one pass over three batches of 500 samples. A gain is expected on a CPU, where one small
@@ -81,6 +81,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.base.regex import regex
+from torchlint.fixes.before_loop import elements_on_host
 from torchlint.rule import (
     Append,
     Fix,
@@ -91,7 +92,6 @@ from torchlint.rule import (
     Rule,
     Safety,
     Severity,
-    elements_on_host,
     one_sentence,
     wait_for,
 )
@@ -129,10 +129,10 @@ _PERHAPS_LIST = (
 )
 _LAYOUTS = regex(r"sparse|quantize|mkldnn")  # Such tensors have elements, but no ``tolist()``.
 _EARLY = (
-    "All elements are read before the first turn, so that a change of the tensor in between, or an "
-    "error in it, comes too late or too early."
+    "All elements are read before the first iteration, so that a change of the tensor between, or "
+    "an error in it, comes too late or too early."
 )
-_NUMBER = "The loop's variable is a number, also behind the loop."
+_NUMBER = "The loop's variable is a number, also after the loop."
 _NO_DIMENSION = "A tensor without dimensions gives one element, where it raised."
 _NO_LIST = "A sparse or quantized tensor has no tolist()."
 _SIMPLE = (cst.Name, cst.Attribute, cst.Call, cst.Subscript)

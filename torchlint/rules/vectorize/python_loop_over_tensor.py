@@ -9,12 +9,12 @@ each tiny result adds nodes to the graph. The profiler of PyTorch knows the patt
 Flagged, in a `forward`, a loss, a step or an evaluation batch: a loop over the rows of a tensor,
 over `range()` of one of its sizes or of the batch's with an index into it, or over classes with a
 comparison of a tensor with each, where torch operations (and numbers of the host) are all that the
-body does and no turn needs another one; sums, lists that grow and branches are no needs. Further a
-loop that counts elements or writes them into a tensor one by one, greedy suppression of boxes, a
-recurrent cell or layer that gets one step after another though all its inputs are there before the
-loop, and, as info, modules of one kind that get the same input one after another. For every sample,
-too: nested loops over the sizes of an array that write it element by element, and use nothing but
-Python's and NumPy's functions.
+body does and no iteration needs another one; sums, lists that grow and branches are no needs.
+Further a loop that counts elements or writes them into a tensor one by one, greedy suppression of
+boxes, a recurrent cell or layer that gets one step after another though all its inputs are there
+before the loop, and, as info, modules of one kind that get the same input one after another. For
+every sample, too: nested loops over the sizes of an array that write it element by element, and use
+nothing but Python's and NumPy's functions.
 
 ## Setup
 ```python
@@ -73,7 +73,7 @@ class Split(nn.Module):
 ## Fix safety
 Unsafe: a loop that adds up, writes or collects what elementwise operations and reductions make of
 each part becomes the same operations on the whole tensors, with the dimensions moved on by one:
-sums are made in another order, and all turns are in memory at once; what a test of each part
+sums are made in another order, and all iterations are in memory at once; what a test of each part
 chooses to add or to bind, `torch.where` chooses from both. Safe: tensors of which a loop only
 compares, selects and counts elements, to read the results on the host, are copied there once before
 it. Other loops get no fix: which operation does the work depends on the loop.
@@ -100,8 +100,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.rule import Hit, Module, Rule, Severity, brought_to_host
-from torchlint.rules.vectorize._bodies import (
+from torchlint.fixes.before_loop import brought_to_host
+from torchlint.rule import Hit, Module, Rule, Severity
+from torchlint.rules.vectorize._python_loop_over_tensor.bodies import (
     counts_elements,
     fills_rows,
     independent_rounds,
@@ -111,9 +112,13 @@ from torchlint.rules.vectorize._bodies import (
     sizes_differ,
     writes_elements,
 )
-from torchlint.rules.vectorize._pixels import writes_pixels
-from torchlint.rules.vectorize._turns import recurrent_layer, same_modules_in_turn, suppresses
-from torchlint.rules.vectorize._vector_forms import vector_form
+from torchlint.rules.vectorize._python_loop_over_tensor.iterations import (
+    recurrent_layer,
+    same_modules_in_turn,
+    suppresses,
+)
+from torchlint.rules.vectorize._python_loop_over_tensor.pixels import writes_pixels
+from torchlint.rules.vectorize._python_loop_over_tensor.vector_forms import vector_form
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.names import dotted_text
@@ -143,8 +148,8 @@ _NESTED = (
     "use torch.cdist or bmm."
 )
 _MASKS = (
-    "A Python loop that compares a tensor with each index scans it once per turn; compare with "
-    "all at once (x[..., None] == index), or add up with bincount, scatter_add_ or one_hot."
+    "A Python loop that compares a tensor with each index scans it once per iteration; compare "
+    "with all at once (x[..., None] == index), or add up with bincount, scatter_add_ or one_hot."
 )
 _ROWS = (
     "Python loop over the rows of a tensor: one or more kernel launches per row; apply the "

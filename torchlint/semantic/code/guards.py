@@ -1488,7 +1488,7 @@ def is_interval(module: Module, test: cst.CSTNode) -> bool:
 
 @question(
     yes="the loop leaves itself after {answer} turns",
-    no="the loop counts no few turns",
+    no="the loop counts no few iterations",
     ground=True,
 )
 def most_turns(module: Module, loop: cst.CSTNode) -> int | None:

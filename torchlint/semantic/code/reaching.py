@@ -210,8 +210,8 @@ def readers_of(module: Module, definition: cst.CSTNode, name: str) -> list[cst.N
 
 
 @question(
-    yes="what its last turn leaves behind is read later",
-    no="nothing reads what its last turn leaves behind",
+    yes="what its last iteration leaves behind is read later",
+    no="nothing reads what its last iteration leaves behind",
     ground=True,
     remember=False,
 )

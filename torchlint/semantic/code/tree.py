@@ -26,7 +26,6 @@ Function: TypeAlias = cst.FunctionDef | cst.Lambda
 Owner: TypeAlias = cst.FunctionDef | cst.Lambda | cst.Module
 Statement: TypeAlias = cst.BaseStatement | cst.BaseSmallStatement
 Loop: TypeAlias = cst.For | cst.While
-Comprehension: TypeAlias = cst.ListComp | cst.SetComp | cst.GeneratorExp | cst.DictComp
 
 LOOPS = (cst.For, cst.While)
 COMPREHENSIONS = (cst.ListComp, cst.SetComp, cst.GeneratorExp, cst.DictComp)

@@ -97,7 +97,7 @@ def streams_samples(module: Module, dataset: cst.BaseExpression) -> bool:
 
 @question(
     yes="the loop takes the samples of a dataset one by one, without a loader",
-    no="the loop goes over no dataset itself, by what is known",
+    no="the loop iterates over no dataset itself, by what is known",
 )
 def takes_samples(module: Module, loop: cst.For) -> bool:
     """Say whether a loop goes over a dataset itself: its samples lie in memory that no loader

@@ -64,8 +64,8 @@ def worked_on_beside(module: Module, node: cst.CSTNode) -> cst.BaseExpression | 
 
 
 @question(
-    yes="each turn of the loop shows `{answer}` right beside it",
-    no="nothing is known to be shown right beside it in each turn of the loop",
+    yes="each iteration of the loop shows `{answer}` right beside it",
+    no="nothing is known to be shown right beside it in each iteration of the loop",
 )
 def shown_beside(
     module: Module, node: cst.CSTNode, *, training: bool = False
@@ -82,8 +82,8 @@ def shown_beside(
 
 
 @question(
-    yes="each turn ends in a wait for the device, `{answer}`",
-    no="no turn is known to end in a wait for the device",
+    yes="each iteration ends in a wait for the device, `{answer}`",
+    no="no iteration is known to end in a wait for the device",
 )
 def ends_in_wait(
     module: Module, node: cst.CSTNode, *, put_off: bool = False

@@ -426,7 +426,7 @@ def _brings_batches(text: str) -> bool:
 
 @question(
     yes="the project hands loaders to a framework that brings their batches to the device",
-    no="no framework brings the batch to the device, or the loop goes over a loader as it was made",
+    no="no framework brings the batch to the device, or the loop takes a loader as it was made",
 )
 def brought_by_framework(module: Module, node: cst.CSTNode) -> bool:
     """Say whether a framework may have brought the batch at hand to the device, as it does of the

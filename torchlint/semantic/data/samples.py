@@ -188,7 +188,9 @@ def made_on_gpu(module: Module, node: cst.CSTNode) -> bool:
 # -- loaders ---------------------------------------------------------------------------------------
 
 
-@question(yes="a loader goes over the dataset", no="no loader of this file goes over the dataset")
+@question(
+    yes="a loader iterates over the dataset", no="no loader of this file iterates over the dataset"
+)
 def loaders_of(module: Module, cls: cst.ClassDef) -> list[cst.Call]:
     """Return the calls of this file that make a loader over a dataset of a class."""
     out = []

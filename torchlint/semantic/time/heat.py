@@ -958,13 +958,13 @@ def entrances(module: Module, node: cst.CSTNode) -> dict[cst.FunctionDef, tuple[
     return heat_map(module).entrances(node)
 
 
-@question(yes="the line runs often", no="the line runs seldom", ground=True)
+@question(yes="the line runs often", no="the line rarely runs", ground=True)
 def heat_of(module: Module, node: cst.CSTNode) -> Heat:
     """Return how often `node` runs; throttled places are cold."""
     return heat_map(module).heat(node)
 
 
-@question(yes="the line runs often", no="the line runs seldom", ground=True)
+@question(yes="the line runs often", no="the line rarely runs", ground=True)
 def may_be_hot(module: Module, node: cst.CSTNode) -> bool:
     """Say whether anything in the function around `node` may be hot: False is certain, and cheaper
     than `heat`."""
@@ -982,7 +982,7 @@ def hot_nodes(module: Module, kind: type[cst.CSTNode]) -> Sequence[cst.CSTNode]:
     return [node for node in module.nodes(kind) if hot[owners[node]]]
 
 
-@question(yes="the line runs often", no="the line runs seldom", ground=True, remember=False)
+@question(yes="the line runs often", no="the line rarely runs", ground=True, remember=False)
 def function_heat(module: Module, function: cst.FunctionDef) -> Heat:
     """Return how often a function's body runs."""
     return heat_map(module).function_heat(function)

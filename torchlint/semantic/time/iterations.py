@@ -282,7 +282,9 @@ def iterations(module: Module) -> Iterations:
 
 
 @question(
-    yes="the loop goes over one thing", no="it is not known what the loop goes over", ground=True
+    yes="the loop iterates over one thing",
+    no="it is not known what the loop iterates over",
+    ground=True,
 )
 def goes_over(module: Module, loop: cst.For | cst.CompFor) -> list[Goes]:
     """Return what a loop goes over, seen through ``enumerate``, ``zip`` and the like."""
@@ -300,8 +302,8 @@ def iteration_count(module: Module, loop: Loop | cst.CompFor) -> int | None:
 
 
 @question(
-    yes="the loop goes over parts of a network (layers, heads, parameters), not over data",
-    no="the loop goes over data, not over parts of a network",
+    yes="the loop iterates over parts of a network (layers, heads, parameters), not over data",
+    no="the loop iterates over data, not over parts of a network",
     ground=True,
 )
 def is_structural(module: Module, loop: Loop | cst.CompFor) -> bool:

@@ -309,8 +309,8 @@ def steps_of(module: Module, loop: cst.CSTNode) -> list[cst.Call]:
 
 
 @question(
-    yes="the program does not come to a line behind the loop with what a turn gave",
-    no="the program may come to the line behind the loop",
+    yes="the program does not come to a line after the loop with what an iteration gave",
+    no="the program may come to the line after the loop",
     ground=True,
 )
 def endless(module: Module, loop: cst.CSTNode) -> bool:

@@ -95,7 +95,7 @@ def _starts_training(module: Module, call: cst.Call) -> bool:
 # -- parameters ------------------------------------------------------------------------------------
 
 
-@question(yes="the loop goes over parameters", no="the loop does not go over parameters")
+@question(yes="the loop iterates over parameters", no="the loop iterates over no parameters")
 def over_parameters(module: Module, loop: cst.For | cst.CompFor) -> str | None:
     """Return the name that a loop over a model's or a group's parameters gives to each of them."""
     return next(iter(parameter_names(module, loop).tensors), None)

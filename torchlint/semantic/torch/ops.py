@@ -115,7 +115,6 @@ FACTS = {
     "sizes": "its arguments are sizes or positions, which the host must know",
     "only-sizes": "all its positional arguments are sizes",
     "sets": "whatever the elements were, writes the same number into each",
-    "reshapes": "changes the shape, the strides or the storage of the tensor in place",
     "spreads": "a view in which elements stand several times",
     # numbers
     "dtype": "the dtype of the result",
@@ -147,7 +146,6 @@ FACTS = {
     "class": "the class in torch.nn that computes the same",
     # autograd
     "cuts": "the result has no graph",
-    "of-graph": "the result, or the error, depends on there being a graph",
     "wants-graph": "needs the graph of the tensor",
     # whose name it is
     "own": "no string, list, array, path or module has a method of that name",
@@ -193,9 +191,9 @@ FACTS = {
 """The words of the rows."""
 
 _ROWS = """
-detach                    method same own cuts of-graph no-copy keeps-whole keeps-rank weak
-detach_                   method same own cuts of-graph no-copy keeps-whole keeps-rank
-requires_grad_            method same hint of-graph no-copy keeps-rank
+detach                    method same own cuts no-copy keeps-whole keeps-rank weak
+detach_                   method same own cuts no-copy keeps-whole keeps-rank
+requires_grad_            method same hint no-copy keeps-rank
 contiguous                method same own keeps-whole keeps-rank keeps-last
 pin_memory                method same own keeps-rank host-memory
 autograd.Variable         torch same
@@ -532,21 +530,21 @@ index_add_                method in-place own
 index_fill_               method aten in-place cost=device-value
 scatter_                  method in-place own
 scatter_add_              method in-place own
-unsqueeze_                method in-place own reshapes
-squeeze_                  method in-place reshapes
-t_                        method in-place reshapes
-transpose_                method in-place own reshapes
-swapaxes_                 method in-place reshapes
-swapdims_                 method in-place reshapes
-resize_                   method in-place reshapes
-resize_as_                method aten in-place reshapes mixes
-sparse_resize_            method in-place reshapes
-as_strided_               method in-place reshapes
-set_                      method aten in-place reshapes mixes
+unsqueeze_                method in-place own
+squeeze_                  method in-place
+t_                        method in-place
+transpose_                method in-place own
+swapaxes_                 method in-place
+swapdims_                 method in-place
+resize_                   method in-place
+resize_as_                method aten in-place mixes
+sparse_resize_            method in-place
+as_strided_               method in-place
+set_                      method aten in-place mixes
 share_memory_             method in-place host-memory
 item                      method aten reads hint host-memory cost=element waits
 tolist                    method reads host-memory to-host waits
-numpy                     method reads alias of-graph host-memory
+numpy                     method reads alias host-memory
 equal                     torch method aten apart fresh truth waits cost=other-memory
 allclose                  torch method aten apart fresh truth waits cost=1
 is_nonzero                torch method aten apart truth waits cost=element
@@ -554,10 +552,10 @@ shape                     attribute fact array with-to
 dtype                     attribute fact weak
 device                    attribute fact weak
 ndim                      attribute fact with-to array
-requires_grad             attribute fact with-to of-graph
-is_leaf                   attribute fact of-graph
+requires_grad             attribute fact with-to
+is_leaf                   attribute fact
 is_cuda                   attribute fact with-to
-grad_fn                   attribute fact of-graph
+grad_fn                   attribute fact
 names                     attribute fact
 layout                    attribute fact
 itemsize                  attribute fact

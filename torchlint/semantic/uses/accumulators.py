@@ -300,8 +300,8 @@ def _may_change_another(module: Module, change: cst.CSTNode) -> bool:
 
 
 @question(
-    yes="`{answer}` changes the tensor in place, in the same turn",
-    no="nothing is known that changes the tensor in place in the same turn",
+    yes="`{answer}` changes the tensor in place, in the same iteration",
+    no="nothing is known that changes the tensor in place in the same iteration",
 )
 def changed_below(module: Module, tensor: cst.BaseExpression) -> cst.CSTNode | None:
     """Return what changes a tensor in place behind a read of it, in the same turn of the loop or
@@ -400,8 +400,8 @@ class NumberUses:
 
 
 @question(
-    yes="all that reads it behind the loop comes after `{0}`",
-    no="what reads it behind the loop is read in one place, or here and there",
+    yes="all that reads it after the loop comes after `{0}`",
+    no="what reads it after the loop is read in one place, or here and there",
     remember=False,
 )
 def first_read_behind(
@@ -629,7 +629,7 @@ _INFERENCE = regex("inference_mode|InferenceMode")
 
 
 @question(
-    yes="what leaves the loop comes to the line behind it, or leaves the function",
+    yes="what leaves the loop comes to the line after it, or leaves the function",
     no="an exception, an `else` or a notebook's user may go on elsewhere",
     remember=False,
 )
@@ -721,7 +721,7 @@ _OF_SOME = frozenset(
 )
 
 
-@question(yes="its mean is taken behind the loop", no="it may well be empty", remember=False)
+@question(yes="its mean is taken after the loop", no="it may well be empty", remember=False)
 def averaged_behind(module: Module, append: cst.Call) -> bool:
     """Say whether of a list, which only lines behind the loop read, one takes the mean or an end:
     an empty list has none."""

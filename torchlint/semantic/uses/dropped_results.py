@@ -35,6 +35,7 @@ def dropped_result(module: Module, read: cst.CSTNode) -> bool:
     return bool(calls) and all(_leaves(module, call, index) for call in calls)
 
 
+@question(remember=False)
 def calls_of(module: Module, function: cst.FunctionDef) -> list[cst.Call]:
     """Return the calls of a function; those of a module for its ``forward``."""
     cls = module.class_of(function)

@@ -207,6 +207,7 @@ def _made_frozen(module: Module, cls: cst.ClassDef, used: Module) -> bool:
     )
 
 
+@question(remember=False)
 def unpacks(module: Module, cls: cst.ClassDef) -> bool:
     """Say whether a class gives several attributes their values at once."""
     return any(
@@ -217,6 +218,7 @@ def unpacks(module: Module, cls: cst.ClassDef) -> bool:
     )
 
 
+@question(remember=False)
 def learning_parts(module: Module, cls: cst.ClassDef) -> Iterator[cst.Assign | cst.AnnAssign]:
     """Yield the statements of a class that give an attribute what may have parameters."""
     run = {

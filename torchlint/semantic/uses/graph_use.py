@@ -678,6 +678,7 @@ def freezes_itself(module: Module, model: cst.BaseExpression) -> bool:
     return any(_freezes(where, cls) for where, cls in classes)
 
 
+@question(remember=False)
 def model_classes(
     module: Module, model: cst.BaseExpression
 ) -> Iterator[tuple[Module, cst.ClassDef]]:

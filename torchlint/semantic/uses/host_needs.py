@@ -162,6 +162,7 @@ def _tests_in_turn(module: Module, node: cst.CSTNode, depth: int = 2) -> list[cs
     return found
 
 
+@question(remember=False)
 def asks_value(module: Module, place: cst.CSTNode) -> bool:
     """Say whether a place that a value comes to is a test of it, and not whether there is anything
     in a table or list that holds it; a loop goes on for as long as something is left."""
@@ -278,6 +279,7 @@ def _is_size(module: Module, part: cst.CSTNode, place: cst.CSTNode) -> bool:
 Need = Callable[[Module, cst.CSTNode, cst.CSTNode], bool]
 
 
+@question(remember=False)
 def needed_by(
     module: Module, node: cst.CSTNode, needs: Need, calls: int = _CALLS, *, far: bool = False
 ) -> Iterator[cst.CSTNode]:
@@ -445,6 +447,7 @@ def _hands_out(_module: Module, _part: cst.CSTNode, place: cst.CSTNode) -> bool:
     return isinstance(place, cst.Yield)
 
 
+@question(remember=False)
 def host_needs(module: Module, part: cst.CSTNode, place: cst.CSTNode) -> bool:
     """Say whether a place that a value comes to is work of the host: of a library that knows no
     GPU, or what cannot wait."""

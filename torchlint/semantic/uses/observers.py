@@ -163,8 +163,8 @@ CLOCKS = frozenset(
 
 
 @question(
-    yes="the same turn reads a clock behind it, in `{answer}`",
-    no="no clock is read behind it in the same turn",
+    yes="the same iteration reads a clock behind it, in `{answer}`",
+    no="no clock is read behind it in the same iteration",
 )
 def clock_behind(module: Module, node: cst.CSTNode) -> cst.Call | None:
     """Return the first reading of a clock behind a place in the innermost loop around it: what it

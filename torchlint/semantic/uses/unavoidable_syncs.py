@@ -53,8 +53,8 @@ _KINDS = (cst.Name, cst.Attribute, cst.Subscript, cst.Comparison, cst.Call)
 
 
 @question(
-    yes="each turn of the loop waits for the device in `{answer}` as well",
-    no="nothing else in the turn of the loop is known to wait for the device",
+    yes="each iteration of the loop waits for the device in `{answer}` as well",
+    no="nothing else in the iteration of the loop is known to wait for the device",
 )
 def turn_waits(
     module: Module, node: cst.CSTNode, *, put_off: bool = False
@@ -226,7 +226,7 @@ def _launches_often(module: Module, loop: cst.For | cst.While) -> bool:
 
 
 @question(
-    yes="`{answer}` waits for the device right behind it",
+    yes="`{answer}` waits for the device right after it",
     no="the next statement is not known to wait for the device",
 )
 def waits_next(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
@@ -288,8 +288,8 @@ def _in_each_turn(module: Module, node: cst.CSTNode, loop: cst.CSTNode) -> bool:
 
 
 @question(
-    yes="the same turn of the loop has just waited for `{answer}`",
-    no="the turn of the loop is not known to have waited for the device before it",
+    yes="the same iteration of the loop has just waited for `{answer}`",
+    no="the iteration of the loop is not known to have waited for the device before it",
 )
 def waited_before(module: Module, tensor: cst.BaseExpression) -> cst.Call | None:
     """Return the copy for other code than torch's that a turn of the loop has waited for behind the
@@ -514,8 +514,8 @@ def _reads_number(module: Module, call: cst.Call) -> bool:
 
 
 @question(
-    yes="`{answer}` copies the same tensor to the host in the same turn",
-    no="nothing else in the turn is known to copy the same tensor to the host",
+    yes="`{answer}` copies the same tensor to the host in the same iteration",
+    no="nothing else in the iteration is known to copy the same tensor to the host",
 )
 def copied_as_well(module: Module, tensor: cst.BaseExpression) -> cst.Call | None:
     """Return another call in the same turn of the loop that copies a tensor to the host, for other
@@ -662,7 +662,7 @@ def copies_up(module: Module, node: cst.BaseExpression) -> bool:
 
 
 @question(
-    yes="the same turn has just copied `{answer}` to the device, and waited for that",
+    yes="the same iteration has just copied `{answer}` to the device, and waited for that",
     no="nothing is known to be copied to the device just before it",
 )
 def waits_to_copy_up(module: Module, node: cst.CSTNode) -> cst.Call | None:
@@ -686,8 +686,8 @@ def waits_to_copy_up(module: Module, node: cst.CSTNode) -> cst.Call | None:
 
 
 @question(
-    yes="the same turn has waited for `{answer}` just before it",
-    no="none of these places makes the turn wait just before it",
+    yes="the same iteration has waited for `{answer}` just before it",
+    no="none of these places makes the iteration wait just before it",
 )
 def waits_before(
     module: Module, node: cst.CSTNode, places: tuple[cst.CSTNode, ...]
@@ -797,7 +797,10 @@ def _chosen(module: Module, node: cst.CSTNode, within: cst.CSTNode | None) -> bo
     return False
 
 
-@question(yes="the condition of the loop waits in each turn", no="no condition waits in each turn")
+@question(
+    yes="the condition of the loop waits in each iteration",
+    no="no condition waits in each iteration",
+)
 def condition_waits(module: Module, loop: cst.CSTNode) -> bool:
     """Say whether a ``while`` asks a tensor on the device, in each turn, whether to go on."""
     if not isinstance(loop, cst.While):

@@ -1,0 +1,1 @@
+"""What fixes are made of, and the repairs that several rules offer."""

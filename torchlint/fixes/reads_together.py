@@ -1,0 +1,121 @@
+"""Reads that stand beside other waits: several are made one, and the fix of one that gains nothing
+alone is only shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import libcst as cst
+
+from torchlint.base.finding import Safety
+from torchlint.fixes.fix import Fix, InsertBefore, NeedImport, NodeEdit, Replace
+from torchlint.fixes.notes import safe_unless
+from torchlint.semantic.code.imports import name_for_module
+from torchlint.semantic.data.evaluated_batches import shown_beside
+from torchlint.semantic.device.host_reads import HostRead
+from torchlint.semantic.module import Module
+from torchlint.semantic.uses.assumptions import ONE_DEVICE, TORCH
+from torchlint.semantic.uses.plain_numbers import has_no_dimension
+from torchlint.semantic.uses.reads_together import reads_together
+from torchlint.semantic.uses.unavoidable_syncs import stays_beside, waited_before
+
+_TOGETHER = "Tensors of different devices would raise; each has one number, by what is known."
+
+
+def read_at_once(module: Module, read: HostRead) -> Fix | None:
+    """Return the fix by which a read, and those beside it, are made as one before their lines; None
+    where it is alone, or where nothing would be a good name for a number."""
+    found = reads_together(module, read.node)
+    if found is None:
+        return None
+    names: dict[str, str] = {}
+    for each in found.reads:
+        code = module.source_of(each.tensor)
+        if code in names:
+            continue
+        name = _name_of_number(each.tensor)
+        same = [other for other in names.values() if other.rstrip(_DIGITS) == name]
+        if not name or name in module.text:
+            return None
+        names[code] = f"{name}_{len(same) + 1}" if same else name
+    torch = name_for_module(module, "torch", "torch")
+    stacked = f"{torch}.stack(({', '.join(names)})).tolist()"
+    edits: list[NodeEdit] = [InsertBefore(found.line, f"{', '.join(names.values())} = {stacked}")]
+    edits += [
+        Replace(each.node, cst.Name(names[module.source_of(each.tensor)])) for each in found.reads
+    ]
+    edits.append(NeedImport("torch", torch))
+    note, assumes = stacked_safely(module, found.reads)
+    return safe_unless([note], edits, "Read all of them at once", assumes)
+
+
+def stacked_safely(module: Module, reads: Iterable[HostRead]) -> tuple[str, dict[str, str]]:
+    """Return the note of a fix that reads several tensors as one stack, empty where each of them
+    certainly has no dimension, and what the fix takes for granted."""
+    if not all(has_no_dimension(module, each.tensor) for each in reads):
+        return _TOGETHER, {}
+    return "", dict.fromkeys((ONE_DEVICE, TORCH), _TOGETHER)
+
+
+_NEEDED = "Other calls in the step read the device as well: this alone saves next to nothing."
+
+
+_WAITED = "The step has waited for the device just before: this read waits for nothing more."
+
+
+LOGGED = "The step waits for what it logs beside it all the same: first log every N steps."
+
+
+ALONE = " `{other}` waits for the same work: little is gained by fixing one of them alone."
+
+
+IN_VAIN = (_NEEDED, _WAITED, LOGGED)
+"""Notes of fixes that are only shown because of another wait."""
+
+
+def shown_if_in_vain(
+    module: Module, node: cst.BaseExpression, tensor: cst.BaseExpression, fix: Fix | None
+) -> Fix | None:
+    """Return the fix of one read of a tensor, which is only shown where the host needs another read
+    right beside it, or shows one there, or where a copy just before has waited for it."""
+    if fix is None:
+        return None
+    if waited_before(module, tensor) is not None:
+        return replace(fix, safety=Safety.SUGGESTION, note=_WAITED)
+    if stays_beside(module, node) is not None or shown_beside(module, node) is not None:
+        return replace(fix, safety=Safety.SUGGESTION, note=_NEEDED)
+    return fix
+
+
+_STEPS_OF_NAMES = 3
+
+
+_DIGITS = "_0123456789"
+
+
+def _name_of_number(tensor: cst.BaseExpression) -> str:
+    """Return a name for the number that a tensor holds, of the names in it: ``loss_value``,
+    ``mean_angles``; empty for none."""
+    parts: list[str] = []
+    node: cst.CSTNode = tensor
+    while len(parts) < _STEPS_OF_NAMES:
+        match node:
+            case cst.Name(value=name):
+                parts.append(name)
+                break
+            case cst.Attribute(value=cst.Name("self"), attr=cst.Name(value=name)):
+                parts.append(name)
+                break
+            case cst.Attribute(value=inner, attr=cst.Name("data")) | cst.Comparison(left=inner):
+                node = inner
+            case cst.Call(func=cst.Attribute(value=cst.Name(), attr=method), args=[first]):
+                parts.append(method.value)
+                node = first.value
+            case cst.Call(func=cst.Attribute(value=inner, attr=method), args=[]):
+                if method.value != "detach":
+                    parts.append(method.value)
+                node = inner
+            case _:
+                return ""
+    return f"{parts[0]}_value" if len(parts) == 1 else "_".join(parts)

@@ -1,0 +1,1 @@
+"""What TL911 alone asks of code, and its fixes."""

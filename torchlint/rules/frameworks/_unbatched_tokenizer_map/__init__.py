@@ -1,0 +1,1 @@
+"""What TL909 alone asks of code, and its fixes."""

@@ -1,0 +1,1 @@
+"""What TL207 alone asks of code, and its fixes."""

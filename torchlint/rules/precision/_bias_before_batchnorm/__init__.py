@@ -1,0 +1,1 @@
+"""What TL409 alone asks of code, and its fixes."""

@@ -1,0 +1,1 @@
+"""What TL408 alone asks of code, and its fixes."""

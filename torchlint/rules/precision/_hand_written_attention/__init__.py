@@ -1,0 +1,1 @@
+"""What TL405 alone asks of code, and its fixes."""

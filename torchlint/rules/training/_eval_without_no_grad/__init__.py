@@ -1,0 +1,1 @@
+"""What TL501 alone asks of code, and its fixes."""

@@ -1,0 +1,1 @@
+"""What TL512 alone asks of code, and its fixes."""

@@ -1,0 +1,1 @@
+"""What TL510 alone asks of code, and its fixes."""

@@ -1,0 +1,1 @@
+"""What TL511 alone asks of code, and its fixes."""

@@ -1,0 +1,1 @@
+"""What TL103 alone asks of code, and its fixes."""

@@ -1,0 +1,1 @@
+"""What TL106 alone asks of code, and its fixes."""

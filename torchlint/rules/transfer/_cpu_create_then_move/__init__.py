@@ -1,0 +1,1 @@
+"""What TL102 alone asks of code, and its fixes."""

@@ -1,0 +1,1 @@
+"""What TL113 alone asks of code, and its fixes."""

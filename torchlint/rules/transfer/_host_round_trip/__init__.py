@@ -1,0 +1,1 @@
+"""What TL104 alone asks of code, and its fixes."""

@@ -1,0 +1,1 @@
+"""What TL107 alone asks of code, and its fixes."""

@@ -1,0 +1,1 @@
+"""What TL101 alone asks of code, and its fixes."""

@@ -1,0 +1,117 @@
+"""What looks at a number in each turn of the loop that reads it: a log, a record that is written, a
+plot. Then no read after the loop will do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.base.records import frozen
+from torchlint.base.regex import regex
+from torchlint.semantic.code.guards import conditions_around
+from torchlint.semantic.data.per_step_use import logging_call
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
+from torchlint.semantic.uses.host_needs import asks_value, host_needs, needed_by
+
+_RECORDS = frozenset("json pickle csv".split())
+_PLOTS = ("matplotlib", "seaborn")
+_WRITES = frozenset("write writerow writerows writelines".split())
+_DRAWS = regex(r"^(plot|scatter|hist|bar|line|loglog|semilog[xy])$")
+_AXES = regex(r"^(ax|axs|axes|vis|viz|visdom)(_|\d|$)")
+_GROWS = frozenset(("append", "extend", "insert"))
+
+
+@frozen
+class Taker:
+    """What takes a value in each turn of a loop.
+
+    Args:
+        node: the call, or the test.
+        kept: whether the program writes a record with it, plots it or decides by it; else it logs.
+    """
+
+    node: cst.BaseExpression
+    kept: bool
+
+
+@question(
+    yes="`{answer}` looks at it in each iteration of the loop",
+    no="nothing is known to look at it in each iteration of the loop",
+)
+def taken_in_turn(module: Module, node: cst.BaseExpression) -> Taker | None:
+    """Return what logs, writes, plots or asks a number in each turn of the loop that reads it: by
+    itself, in a row of numbers, or in the list that it is appended to. What does so on a condition
+    of its own is none."""
+    takers = (
+        _taker(module, place)
+        for each in (node, *_reads_of_list(module, node))
+        for place in needed_by(module, each, _takes)
+        if _whenever(module, node, place)
+    )
+    return next(takers, None)
+
+
+@question(
+    yes="code of the host takes `{0}` in each iteration of the loop: a picture, a text, a file",
+    no="no code of the host is known to take `{0}` in each iteration of the loop",
+)
+def host_takes_in_turn(module: Module, node: cst.BaseExpression) -> bool:
+    """Say whether a library of the host works on a number, or a text, a file or a request is made
+    of it, in each turn of the loop that reads it."""
+    places = needed_by(module, node, host_needs)
+    return any(_whenever(module, node, place) for place in places)
+
+
+def _whenever(module: Module, node: cst.BaseExpression, place: cst.CSTNode) -> bool:
+    """Say whether a place that a value comes to has no condition of its own."""
+    own = {test for test, _ in conditions_around(module, node)}
+    return {test for test, _ in conditions_around(module, place, module.loop(place))} <= own
+
+
+def _takes(module: Module, part: cst.CSTNode, place: cst.CSTNode) -> bool:
+    if isinstance(place, (cst.If, cst.While)):
+        return asks_value(module, place)
+    if not isinstance(place, cst.Call) or not isinstance(part, cst.Arg):
+        return False
+    sink = logging_call(module, place)
+    return _keeps(module, place) or (sink is not None and sink.kind != "meter")
+
+
+def _keeps(module: Module, call: cst.Call) -> bool:
+    """Say whether a call writes a record, or plots."""
+    if module.called(call).partition(".")[0] in (*_RECORDS, *_PLOTS):
+        return True
+    match call.func:
+        case cst.Attribute(attr=cst.Name(value=method)) if method in _WRITES:
+            return True
+        case cst.Attribute(value=holder, attr=cst.Name(value=method)) if _DRAWS.match(method):
+            return any(_AXES.match(each) for each in module.names_in(holder))
+    return False
+
+
+def _taker(module: Module, place: cst.CSTNode) -> Taker:
+    if isinstance(place, (cst.If, cst.While)):
+        return Taker(place.test, kept=True)
+    assert isinstance(place, cst.Call)
+    line = module.small_statement(place)
+    whole = line.value if isinstance(line, cst.Expr) else place
+    return Taker(whole, _keeps(module, place))
+
+
+def _reads_of_list(module: Module, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """Yield the reads, in the turn of the loop, of the list that a value is appended to."""
+    loop, line = module.loop(node), module.small_statement(node)
+    match line:
+        case cst.Expr(
+            value=cst.Call(func=cst.Attribute(value=kept, attr=cst.Name(value=method)))
+        ) if loop is not None and method in _GROWS:
+            pass
+        case _:
+            return
+    for each in module.within(loop.body, type(kept)):
+        above = module.parent(each)
+        grown = isinstance(above, cst.Attribute) and above.value is each
+        if not grown and each.deep_equals(kept):
+            yield each

@@ -1,0 +1,1 @@
+"""What TL115 alone asks of code, and its fixes."""

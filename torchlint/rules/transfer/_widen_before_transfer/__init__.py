@@ -1,0 +1,1 @@
+"""What TL110 alone asks of code, and its fixes."""

@@ -1,0 +1,1 @@
+"""What TL602 alone asks of code, and its fixes."""

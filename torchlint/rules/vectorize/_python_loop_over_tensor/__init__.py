@@ -1,0 +1,1 @@
+"""What TL601 alone asks of code, and its fixes."""

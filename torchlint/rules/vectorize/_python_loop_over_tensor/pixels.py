@@ -1,0 +1,102 @@
+"""Nested loops that write an array of the host element by element."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
+from torchlint.semantic.time.iterations import iteration_count
+from torchlint.semantic.values.inferred import inferred
+
+_ENDS = (cst.Break, cst.Return, cst.Raise, cst.Yield, cst.Try, cst.With, cst.While)
+_HOST = ("builtins.", "numpy.", "math.", "random.")
+_FEW = 8
+
+
+@question(
+    yes="nested loops write an array of the host element by element",
+    no="the loops write no array of the host element by element, or an iteration needs another one",
+)
+def writes_pixels(module: Module, loop: cst.For) -> bool:
+    """Say whether a loop and one in it count over the sizes of an array and write single elements
+    of an array by both numbers, ``mask[y, x] = 1``, of nothing but numbers and what NumPy has."""
+    if not _counts(module, loop):
+        return False
+    inner = [each for each in module.within(loop.body, cst.For) if _counts(module, each)]
+    if (
+        not any(_sized(module, each) for each in (loop, *inner))
+        or any(module.within(loop.body, *_ENDS))
+        or not all(_known(module, call) for call in module.within(loop.body, cst.Call))
+    ):
+        return False
+    outer = _number(loop)
+    stores = list(_stores(module, loop))
+    return any(
+        outer in module.names_in(store)
+        and _number(each) in module.names_in(store)
+        and module.is_within(store, each)
+        for store in stores
+        for each in inner
+    ) and all(_own(module, loop, store, stores) for store in stores)
+
+
+def _counts(module: Module, loop: cst.For) -> bool:
+    """Say whether a loop counts, and not up to a small number that is written out."""
+    match loop:
+        case cst.For(target=cst.Name(), iter=cst.Call(func=func)):
+            few = iteration_count(module, loop)
+            return module.name(func) == "builtins.range" and (few is None or few > _FEW)
+    return False
+
+
+def _number(loop: cst.For) -> str:
+    return loop.target.value if isinstance(loop.target, cst.Name) else ""
+
+
+def _sized(module: Module, loop: cst.For) -> bool:
+    """Say whether the size of an array says how often a loop runs: ``range(image.shape[0])``."""
+    return any(
+        inferred(module, size.value).kind == "shape"
+        or (isinstance(size.value, cst.Attribute) and size.value.attr.value == "shape")
+        for size in module.within(loop.iter, cst.Subscript)
+    )
+
+
+def _known(module: Module, call: cst.Call) -> bool:
+    return module.called(call).startswith(_HOST)
+
+
+def _stores(module: Module, loop: cst.For) -> Iterator[cst.Subscript]:
+    """Yield the subscripts that a loop writes to, from the outside: ``x[i][j]`` is one."""
+    for target in module.within(loop.body, cst.AssignTarget, cst.AugAssign):
+        written = getattr(target, "target")  # noqa: B009
+        if isinstance(written, cst.Subscript):
+            yield written
+
+
+def _own(module: Module, loop: cst.For, store: cst.Subscript, stores: list[cst.Subscript]) -> bool:
+    """Say whether a store is to a single element of an array of the host, of which the loop reads
+    no other one."""
+    if any(True for _ in module.within(store, cst.Slice)):
+        return False
+    holder: cst.BaseExpression = store
+    while isinstance(holder, cst.Subscript):
+        holder = holder.value
+    if inferred(module, holder).kind != "ndarray":
+        return False
+    written = {written for each in stores for written in module.within(each, type(holder))}
+    return all(
+        use in written or _same_element(module, use, store)
+        for use in module.within(loop.body, type(holder))
+        if use.deep_equals(holder)
+    )
+
+
+def _same_element(module: Module, use: cst.CSTNode, store: cst.Subscript) -> bool:
+    return any(above.deep_equals(store) for above in module.ancestors(use))
+
+
+__all__ = ["writes_pixels"]

@@ -1,0 +1,716 @@
+"""The vector form of a loop over the parts of tensors: what the body does with one part, written
+for all of them at once.
+
+An expression of the body is followed with two numbers: at which dimension of the whole tensor the
+parts lie side by side, and how many dimensions a part has. ``x[:, i]`` becomes ``x``, whose parts
+lie at dimension 1; a reduction of a part along its dimension 1 is one of the whole along 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import libcst as cst
+
+from torchlint.base.records import frozen
+from torchlint.fixes.expressions import as_receiver
+from torchlint.rule import (
+    Fix,
+    InsertAfter,
+    Module,
+    NeedImport,
+    NodeEdit,
+    Remove,
+    Replace,
+    Safety,
+    one_sentence,
+)
+from torchlint.semantic.code.flow import reads_of
+from torchlint.semantic.code.imports import name_for_module
+from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.reaching import definitions_of, read_behind, readers_of
+from torchlint.semantic.code.tree import is_name, keyword_of, method_called
+from torchlint.semantic.time.iterations import goes_over
+from torchlint.semantic.torch import ops
+from torchlint.semantic.values.inferred import inferred
+
+_POINTWISE = (
+    ops.having("pointwise") | ops.having("compare") | ops.having("cast") | ops.having("same")
+) - (ops.having("random") | ops.having("several") | ops.having("in-place") | {"frexp", "isin"})
+_FUNCTIONS = (ops.dotted("pointwise") | ops.dotted("compare")) - ops.dotted("random")
+_REDUCTIONS = {"sum": "sum", "mean": "mean", "max": "amax", "min": "amin"}
+_REDUCTIONS |= {name: name for name in ("amax", "amin", "prod", "all", "any", "std", "var")}
+_WITHOUT_DIMENSION = ("max", "min")
+"""Along a dimension these give two tensors, in one number else."""
+_ALONG = ops.having("along") - ops.having("several") - ops.having("gives-int")
+_HOPS = 4
+_KEEPS_FLOATS = ops.having("keeps-whole") | ops.having("pointwise")
+"""Of floating numbers these give floating numbers."""
+_ROW = 50
+"""Characters of what torch.where chooses from that stand in one line."""
+_TITLE = "Compute all of them at once"
+_ORDER = "Sums are made in another order and may round differently in the last place"
+_SHAPES = (
+    "What all iterations compute is in memory at once; tensors of different numbers of dimensions, "
+    "or of other sizes than the loop counts, raise or are paired otherwise."
+)
+_BOTH = "Both sides are computed; a NaN or infinity in the side not taken can reach the gradients."
+
+
+class _UnknownError(Exception):
+    """An expression whose vector form is not known."""
+
+
+@frozen
+class _Part:
+    """An expression for all parts at once.
+
+    Args:
+        node: its code.
+        at: the dimension at which the parts lie, -1 for the last one; None for a number that all
+            parts share.
+        rank: how many dimensions one part has; None for unknown.
+    """
+
+    node: cst.BaseExpression
+    at: int | None
+    rank: int | None
+
+
+def vector_form(module: Module, loop: cst.For, sized: bool) -> Fix | None:
+    """Return the fix that does for all parts at once what a loop does one by one; `sized` says
+    that the loop counts up to the size of a tensor."""
+    try:
+        form = _Form(module, loop, sized)
+        edits = form.of_loop(loop)
+    except _UnknownError:
+        return None
+    notes = (_ORDER, _SHAPES, *form.notes)
+    return Fix(tuple(edits), Safety.UNSAFE, _TITLE, one_sentence(notes))
+
+
+class _Form:
+    """The way from the body of one loop to its vector form."""
+
+    def __init__(self, module: Module, loop: cst.For, sized: bool) -> None:
+        self.module = module
+        self.sized = sized
+        self.loop = loop
+        self.notes: list[str] = []
+        self.index = ""
+        self.first = ""
+        self.parts: dict[str, _Part] = {}
+        self.starts: dict[cst.Assign, set[str]] = {}
+        self._over(loop)
+
+    # -- what the loop goes over -------------------------------------------------------------------
+
+    def _over(self, loop: cst.For) -> None:
+        """Take in the loop's index, and the tensors whose rows it binds to names."""
+        bound = {name.value for name in self.module.within(loop.target, cst.Name)}
+        match loop.iter:
+            case cst.Call(func=func, args=args) if self.module.name(func) == "builtins.range":
+                self._range(loop.target, args)
+                return
+            case cst.Call(func=func) if self.module.name(func) == "builtins.enumerate":
+                match loop.target:
+                    case cst.Tuple(elements=[cst.Element(value=cst.Name(value=index)), _]):
+                        self.index = index
+        for goes in goes_over(self.module, loop):
+            value = inferred(self.module, goes.iterated)
+            if not isinstance(goes.target, cst.Name) or not value.tensor or value.loose:
+                raise _UnknownError
+            if dotted_text(goes.iterated) is None:
+                raise _UnknownError
+            rank = None if value.rank is None else value.rank - 1
+            self.parts[goes.target.value] = _Part(goes.iterated, 0, rank)
+        if not self.parts or bound - {self.index, *self.parts}:
+            raise _UnknownError
+
+    def _range(self, target: cst.CSTNode, args: Sequence[cst.Arg]) -> None:
+        """Take in ``for i in range(start, stop)``; it ends at a size, and so takes all parts."""
+        plain = not any(arg.star or arg.keyword for arg in args)
+        if not isinstance(target, cst.Name) or not plain or not 0 < len(args) < 3:
+            raise _UnknownError
+        self.index = target.value
+        start = args[0].value if len(args) == 2 else cst.Integer("0")
+        if not isinstance(start, cst.Integer) or not self.sized:
+            raise _UnknownError
+        self.first = "" if start.value == "0" else start.value
+
+    # -- statements --------------------------------------------------------------------------------
+
+    def of_loop(self, loop: cst.For) -> list[NodeEdit]:
+        """Return the edits for a ``for`` statement.
+
+        Raises:
+            _UnknownError: a statement has no vector form.
+        """
+        if loop.orelse is not None or not isinstance(loop.body, cst.IndentedBlock):
+            raise _UnknownError
+        if loop.body.footer and any(line.comment for line in loop.body.footer):
+            raise _UnknownError
+        edits: list[NodeEdit] = []
+        new: list[cst.SimpleStatementLine] = []
+        for line in loop.body.body:
+            match line:
+                case cst.SimpleStatementLine(body=[only]):
+                    made, also = self._statement(only)
+                    new.append(line.with_changes(body=[made]))
+                    edits += also
+                case cst.If():
+                    made, also = self._chosen(line)
+                    new.append(cst.SimpleStatementLine([made], leading_lines=line.leading_lines))
+                    edits += also
+                case _:
+                    raise _UnknownError
+        self._unseen_behind(loop)
+        first, *others = new
+        if any(line.comment for line in first.leading_lines):
+            raise _UnknownError
+        code = cst.Module([]).code_for_node
+        edits.append(Replace(loop, first.with_changes(leading_lines=[])))
+        edits += [InsertAfter(loop, code(each).strip()) for each in others]
+        return [*edits, *self._spare()]
+
+    def _spare(self) -> list[NodeEdit]:
+        """Return the removal of what started the variables that are bound at once now."""
+        for start, names in self.starts.items():
+            bound = {
+                name.value
+                for target in start.targets
+                for name in self.module.within(target, cst.Name)
+            }
+            if bound != names:
+                raise _UnknownError
+        return [Remove(start) for start in self.starts]
+
+    def _unseen_behind(self, loop: cst.For) -> None:
+        """Refuse where a name that the last turn leaves behind is read later."""
+        for name in (*self.parts, self.index):
+            if name and read_behind(self.module, loop, name):
+                raise _UnknownError
+
+    def _statement(
+        self, node: cst.BaseSmallStatement
+    ) -> tuple[cst.BaseSmallStatement, list[NodeEdit]]:
+        match node:
+            case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))], value=value):
+                match value:
+                    case cst.BinaryOperation(
+                        left=cst.Name(value=left), operator=cst.Add(), right=term
+                    ) if left == name and name not in self.parts:
+                        return self._added(name, term)
+                made = self._mapped(value)
+                self.parts[name] = replace(made, node=cst.Name(name))
+                return node.with_changes(value=made.node), []
+            case cst.AugAssign(
+                target=cst.Name(value=name), operator=cst.AddAssign(), value=term
+            ) if name not in self.parts:
+                return self._added(name, term)
+            case cst.Assign(targets=[cst.AssignTarget(target=cst.Subscript() as into)]):
+                return self._written(node, into), []
+            case cst.Expr(
+                value=cst.Call(
+                    func=cst.Attribute(value=cst.Name(value=name), attr=cst.Name("append")),
+                    args=[cst.Arg(value=value, keyword=None, star="")],
+                )
+            ):
+                return self._collected(name, value)
+        raise _UnknownError
+
+    def _added(
+        self, name: str, term: cst.BaseExpression
+    ) -> tuple[cst.BaseSmallStatement, list[NodeEdit]]:
+        """Return the statement that adds up all terms."""
+        return self._summed(name, self._mapped(term), _floats(self.module, term))
+
+    def _summed(
+        self, name: str, part: _Part, floats: bool
+    ) -> tuple[cst.BaseSmallStatement, list[NodeEdit]]:
+        """Return the statement that adds up parts; a sum that starts at nothing is bound by it."""
+        total = self._call(part.node, "sum", f"dim={part.at}")
+        start = self._bound_before(name)
+        match start:
+            case cst.Assign(targets=[_], value=cst.Integer("0")):
+                dropped = True
+            case cst.Assign(targets=[_], value=cst.Float(value=zero)) if float(zero) == 0:
+                dropped = floats
+            case _:
+                dropped = False
+        target = cst.Name(name)
+        if not dropped or start is None:
+            return cst.AugAssign(target, cst.AddAssign(), total), []
+        self.starts.setdefault(start, set()).add(name)
+        return cst.Assign([cst.AssignTarget(target)], total), []
+
+    def _chosen(self, node: cst.If) -> tuple[cst.BaseSmallStatement, list[NodeEdit]]:
+        """Return the statement that chooses for each part what a test of it, one number, chooses
+        in the loop: what is added to a sum, or bound to a name."""
+        test = self._mapped(node.test)
+        if test.rank != 0 or inferred(self.module, node.test).dtype != "bool":
+            raise _UnknownError
+        if node.orelse is not None and not isinstance(node.orelse, cst.Else):
+            raise _UnknownError
+        name, adds, value = _one_step(node.body)
+        other = self.parts.get(name)
+        added = [value]
+        if node.orelse is not None:
+            name_of_other, adds_other, otherwise = _one_step(node.orelse.body)
+            if (name_of_other, adds_other) != (name, adds):
+                raise _UnknownError
+            other = self._of(otherwise)
+            added.append(otherwise)
+        elif adds:
+            other = _Part(cst.Integer("0"), None, 0)
+        if other is None or (adds and name in self.parts):
+            raise _UnknownError
+        sides = [self._of(value), other]
+        if any(each.rank != 0 for each in sides):
+            raise _UnknownError
+        torch = name_for_module(self.module, "torch", "torch")
+        codes = [cst.Module([]).code_for_node(each.node) for each in (test, *sides)]
+        apart = len("".join(codes)) > _ROW
+        args = "".join(f"\n    {each}," for each in codes) + "\n" if apart else ", ".join(codes)
+        part = self._paired(cst.parse_expression(f"{torch}.where({args})"), [test, *sides])
+        self.notes.append(_BOTH)
+        edits: list[NodeEdit] = [NeedImport("torch", torch)]
+        if adds:
+            floats = all(_floats(self.module, each) for each in added)
+            made, also = self._summed(name, part, floats)
+            return made, [*edits, *also]
+        self.parts[name] = replace(part, node=cst.Name(name))
+        return cst.Assign([cst.AssignTarget(cst.Name(name))], part.node), edits
+
+    def _bound_before(self, name: str) -> cst.Assign | None:
+        """Return the assignment in the loop's own block that alone starts a variable, and that
+        nothing else reads than the loop and what comes behind it."""
+        line = self.module.statement(self.loop)
+        block = self.module.parent(line)
+        if not isinstance(block, (cst.IndentedBlock, cst.Module)):
+            raise _UnknownError
+        found: cst.Assign | None = None
+        for each in block.body[: block.body.index(line)]:
+            match each:
+                case cst.SimpleStatementLine(body=[cst.Assign() as assign]) if any(
+                    name in self.module.names_in(target.target) for target in assign.targets
+                ):
+                    found = assign
+                case _ if name in self.module.names_in(each):
+                    found = None
+        return found
+
+    def _written(self, node: cst.Assign, into: cst.Subscript) -> cst.BaseSmallStatement:
+        """Return ``out[:] = …`` for ``out[i] = …``."""
+        part = self._mapped(node.value)
+        if self.index in self.module.names_in(into.value) or dotted_text(into.value) is None:
+            raise _UnknownError
+        at, slices = self._slices(into)
+        if part.at != at:
+            raise _UnknownError
+        target = into.with_changes(slice=slices)
+        return node.with_changes(targets=[cst.AssignTarget(target)], value=part.node)
+
+    def _collected(
+        self, name: str, value: cst.BaseExpression
+    ) -> tuple[cst.BaseSmallStatement, list[NodeEdit]]:
+        """Return the tensor for a list that is joined behind the loop and used for nothing else."""
+        start = self._bound_before(name)
+        join = self._joined(name)
+        part = self._mapped(value)
+        empty = start is not None and isinstance(start.value, cst.List) and not start.value.elements
+        if part.at != 0 or start is None or not empty:
+            raise _UnknownError
+        made = cst.Assign([cst.AssignTarget(cst.Name(name))], part.node)
+        edits: list[NodeEdit] = []
+        self.starts.setdefault(start, set()).add(name)
+        match self.module.small_statement(join):
+            case (
+                cst.Assign(
+                    targets=[cst.AssignTarget(target=cst.Name(value=again))], value=whole
+                ) as home
+            ) if again == name and whole is join:
+                edits.append(Remove(home))
+            case _:
+                edits.append(Replace(join, cst.Name(name)))
+        return made, edits
+
+    def _joined(self, name: str) -> cst.Call:
+        """Return the one call that joins a list along its first dimension."""
+        grown = [
+            call.func.value
+            for call in self.module.within(self.loop, cst.Call)
+            if isinstance(call.func, cst.Attribute) and call.func.attr.value == "append"
+        ]
+        reads = [each for each in grown if is_name(each, name)]
+        made = definitions_of(self.module, reads[0]) if len(reads) == 1 else []
+        if len(made) != 1:
+            raise _UnknownError
+        others = [each for each in readers_of(self.module, made[0], name) if each not in reads]
+        match [self.module.parent(each) for each in others]:
+            case [cst.Arg(keyword=None, star="") as arg]:
+                call = self.module.parent(arg)
+            case _:
+                raise _UnknownError
+        if not isinstance(call, cst.Call) or self.module.name(call.func) != "torch.stack":
+            raise _UnknownError
+        plain = [self.module.source_of(each.value) for each in call.args[1:]]
+        if call.args[0] is not arg or plain not in ([], ["0"]):
+            raise _UnknownError
+        if self.module.function(call) is not self.module.function(self.loop):
+            raise _UnknownError
+        return call
+
+    # -- expressions -------------------------------------------------------------------------------
+
+    def _mapped(self, node: cst.BaseExpression) -> _Part:
+        """Return the vector form of an expression that is another one for each part."""
+        found = self._of(node)
+        if found.at is None:
+            raise _UnknownError
+        return found
+
+    def _of(self, node: cst.BaseExpression) -> _Part:
+        names = self.module.names_in(node)
+        if self.index not in names and not names & self.parts.keys():
+            return self._shared(node)
+        match node:
+            case cst.Name(value=name) if name in self.parts:
+                return self.parts[name]
+            case cst.Subscript():
+                return self._subscript(node)
+            case cst.BinaryOperation(left=left, right=right):
+                one, two = self._of(left), self._of(right)
+                new = node.with_changes(left=one.node, right=two.node)
+                return self._paired(new, [one, two])
+            case cst.Comparison(left=left, comparisons=[target]) if not isinstance(
+                target.operator, (cst.In, cst.NotIn, cst.Is, cst.IsNot)
+            ):
+                one, two = self._of(left), self._of(target.comparator)
+                against = target.with_changes(comparator=two.node)
+                return self._paired(
+                    node.with_changes(left=one.node, comparisons=[against]), [one, two]
+                )
+            case cst.UnaryOperation(operator=cst.Minus() | cst.BitInvert(), expression=operand):
+                inner = self._of(operand)
+                return self._paired(node.with_changes(expression=inner.node), [inner])
+            case cst.Call(func=cst.Attribute(value=receiver, attr=cst.Name(value=method))) if (
+                self.module.name(node.func) is None
+            ):
+                return self._method(node, self._of(receiver), method)
+            case cst.Call():
+                return self._function(node)
+        raise _UnknownError
+
+    def _shared(self, node: cst.BaseExpression) -> _Part:
+        """Return a number, of the host or of the device, that all parts share."""
+        value = inferred(self.module, node)
+        number = isinstance(node, cst.BaseNumber) or value.kind in ("number", "bool")
+        if not number and not (value.tensor and value.rank == 0):
+            raise _UnknownError
+        return _Part(node, None, 0)
+
+    def _paired(self, node: cst.BaseExpression, parts: Sequence[_Part]) -> _Part:
+        """Return what an operation makes of parts that lie at the same dimension."""
+        mapped = [each for each in parts if each.at is not None]
+        if len({each.at for each in mapped}) != 1:
+            raise _UnknownError
+        ranks = {each.rank for each in mapped}
+        known = ranks - {None}
+        if len(known) > 1 or (0 in known and len(ranks) > 1):
+            raise _UnknownError
+        return _Part(node, mapped[0].at, next(iter(known), None))
+
+    def _slices(self, node: cst.Subscript) -> tuple[int, list[cst.SubscriptElement]]:
+        """Return at which dimension a subscript takes parts by the loop's index, and the slices
+        that take all parts."""
+        at, new = None, []
+        for number, each in enumerate(node.slice):
+            match each.slice:
+                case cst.Index(value=cst.Name(value=name)) if name == self.index and at is None:
+                    at = number
+                    new.append(each.with_changes(slice=self._all()))
+                case cst.Slice(lower=None, upper=None, step=None):
+                    new.append(each)
+                case _:
+                    raise _UnknownError
+        if at is None:
+            raise _UnknownError
+        return at, new
+
+    def _all(self) -> cst.Slice:
+        shown = cst.parse_expression(f"x[{self.first}:]")
+        assert isinstance(shown, cst.Subscript)
+        found = shown.slice[0].slice
+        assert isinstance(found, cst.Slice)
+        return found
+
+    def _subscript(self, node: cst.Subscript) -> _Part:
+        """Return the whole tensor for ``x[:, i]``."""
+        if dotted_text(node.value) is None or self.index in self.module.names_in(node.value):
+            raise _UnknownError
+        value = inferred(self.module, node.value)
+        if not _is_tensor(self.module, node.value, several=len(node.slice) > 1):
+            raise _UnknownError
+        at, slices = self._slices(node)
+        whole = value.rank if value.rank is not None else _written_rank(self.module, node.value)
+        rank = None if whole is None else whole - 1
+        if rank is not None and len(node.slice) > rank + 1:
+            raise _UnknownError
+        if not self.first:
+            return _Part(node.value, at, rank)
+        return _Part(node.with_changes(slice=slices[: at + 1]), at, rank)
+
+    def _method(self, node: cst.Call, part: _Part, method: str) -> _Part:
+        func = node.func
+        assert isinstance(func, cst.Attribute)
+        if part.at is None:
+            raise _UnknownError
+        new = node.with_changes(func=func.with_changes(value=as_receiver(part.node)))
+        if method in _REDUCTIONS:
+            return self._reduced(new, part, method, node.args)
+        if method in _ALONG:
+            return self._reduced(new, part, method, node.args, along=True)
+        if _flattens(self.module, node):
+            return self._flat(part)
+        if method not in _POINTWISE:
+            raise _UnknownError
+        return self._arguments(new, part, node.args)
+
+    def _arguments(self, new: cst.Call, part: _Part, args: Sequence[cst.Arg]) -> _Part:
+        """Return a pointwise operation whose arguments are numbers, or parts like its own."""
+        given: list[cst.Arg] = []
+        parts = [part]
+        for arg in args:
+            if arg.star:
+                raise _UnknownError
+            names = self.module.names_in(arg.value)
+            if self.index not in names and not names & self.parts.keys():
+                plain = not inferred(self.module, arg.value).tensor
+                if not plain:
+                    self._shared(arg.value)
+                given.append(arg)
+                continue
+            found = self._of(arg.value)
+            parts.append(found)
+            given.append(arg.with_changes(value=found.node))
+        return self._paired(new.with_changes(args=given), parts)
+
+    def _function(self, node: cst.Call) -> _Part:
+        """Return a function of torch that computes one element out of each, or reduces."""
+        name = self.module.called(node)
+        if not node.args or node.args[0].keyword is not None or node.args[0].star:
+            raise _UnknownError
+        part = self._of(node.args[0].value)
+        last = name.rpartition(".")[2]
+        if part.at is not None and name == f"torch.{last}" and last in _REDUCTIONS:
+            method = cst.Call(cst.Attribute(as_receiver(part.node), cst.Name(last)))
+            return self._reduced(method, part, last, node.args[1:])
+        if name not in _FUNCTIONS:
+            raise _UnknownError
+        first = node.args[0].with_changes(value=part.node)
+        rest = self._arguments(node, part, node.args[1:])
+        assert isinstance(rest.node, cst.Call)
+        return replace(rest, node=rest.node.with_changes(args=[first, *rest.node.args]))
+
+    # -- reductions --------------------------------------------------------------------------------
+
+    def _reduced(
+        self,
+        new: cst.Call,
+        part: _Part,
+        method: str,
+        args: Sequence[cst.Arg],
+        along: bool = False,
+    ) -> _Part:
+        """Return a reduction of each part, along dimensions or to one number."""
+        dims, kept = _dimensions(self.module, args)
+        if dims is None:
+            if along or args:
+                raise _UnknownError
+            return self._to_numbers(part, _REDUCTIONS[method])
+        if method in _WITHOUT_DIMENSION:
+            raise _UnknownError
+        whole = [self._dimension(part, each) for each in dims]
+        shown = str(whole[0]) if len(whole) == 1 else f"({', '.join(map(str, whole))})"
+        given = [each for each in args if not _says_dimension(each)]
+        named = any(each.keyword is not None for each in args if _says_dimension(each))
+        dim = _argument(f"dim={shown}" if named else shown)
+        if given:
+            dim = dim.with_changes(comma=cst.Comma(whitespace_after=cst.SimpleWhitespace(" ")))
+        made = new.with_changes(args=[dim, *given])
+        if along or kept or part.at is None:
+            return _Part(made, part.at, part.rank)
+        before = sum(1 for each in whole if 0 <= each < part.at)
+        rank = None if part.rank is None else part.rank - len(whole)
+        return _Part(made, part.at - before, rank)
+
+    def _dimension(self, part: _Part, dim: int) -> int:
+        """Return which dimension of the whole a dimension of a part is."""
+        assert part.at is not None
+        if dim < 0:
+            if part.rank is None:
+                raise _UnknownError
+            dim += part.rank
+        return dim if dim < part.at else dim + 1
+
+    def _to_numbers(self, part: _Part, method: str) -> _Part:
+        """Return the reduction of each part to one number."""
+        if part.rank == 0 or part.at is None:
+            raise _UnknownError
+        if part.rank is not None:
+            dims = [each for each in range(part.rank + 1) if each != part.at]
+            shown = str(dims[0]) if len(dims) == 1 else f"({', '.join(map(str, dims))})"
+            if len(dims) > 1 and method == "prod":
+                raise _UnknownError
+            return _Part(self._call(part.node, method, f"dim={shown}"), 0, 0)
+        flat = self._flat(part)
+        return _Part(self._call(flat.node, method, "dim=1"), 0, 0)
+
+    def _flat(self, part: _Part) -> _Part:
+        """Return the parts as rows."""
+        node = part.node
+        if part.at:
+            node = self._call(node, "transpose", f"0, {part.at}")
+        return _Part(self._call(node, "flatten", "1"), 0, 1)
+
+    def _call(self, node: cst.BaseExpression, method: str, args: str) -> cst.Call:
+        code = cst.Module([]).code_for_node(as_receiver(node))
+        found = cst.parse_expression(f"({code}.{method}({args}))")
+        assert isinstance(found, cst.Call)
+        return found.with_changes(lpar=[], rpar=[])
+
+
+def _one_step(suite: cst.BaseSuite) -> tuple[str, bool, cst.BaseExpression]:
+    """Return the name that the one line of a block adds to, or binds, and what.
+
+    Raises:
+        _UnknownError: it does something else, or more.
+    """
+    match suite:
+        case cst.IndentedBlock(body=[cst.SimpleStatementLine(body=[only])]):
+            match only:
+                case cst.AugAssign(
+                    target=cst.Name(value=name), operator=cst.AddAssign(), value=value
+                ):
+                    return name, True, value
+                case cst.Assign(
+                    targets=[cst.AssignTarget(target=cst.Name(value=name))], value=value
+                ):
+                    return name, False, value
+    raise _UnknownError
+
+
+def _argument(code: str) -> cst.Arg:
+    call = cst.parse_expression(f"f({code})")
+    assert isinstance(call, cst.Call)
+    return call.args[0]
+
+
+def _says_dimension(arg: cst.Arg) -> bool:
+    return keyword_of(arg) in ("", "dim", "axis")
+
+
+def _dimensions(module: Module, args: Sequence[cst.Arg]) -> tuple[list[int] | None, bool]:
+    """Return the dimensions that a reduction is given, and whether it keeps them."""
+    dims: list[int] | None = None
+    kept = False
+    for number, arg in enumerate(args):
+        name = arg.keyword.value if arg.keyword is not None else ("dim", "keepdim")[min(number, 1)]
+        if arg.star or (number and arg.keyword is None):
+            raise _UnknownError
+        if name in ("dim", "axis"):
+            dims = _integers(arg.value)
+        elif name == "keepdim" and module.source_of(arg.value) in ("True", "False"):
+            kept = module.source_of(arg.value) == "True"
+        else:
+            raise _UnknownError
+    return dims, kept
+
+
+def _integers(node: cst.BaseExpression) -> list[int]:
+    match node:
+        case cst.Integer(value=value):
+            return [int(value)]
+        case cst.UnaryOperation(operator=cst.Minus(), expression=cst.Integer(value=value)):
+            return [-int(value)]
+        case cst.Tuple(elements=elements) | cst.List(elements=elements) if elements:
+            return [number for each in elements for number in _integers(each.value)]
+    raise _UnknownError
+
+
+def _flattens(module: Module, call: cst.Call) -> bool:
+    """Say whether a method makes one row of a part: ``view(-1)``, ``flatten()``."""
+    method = method_called(call)
+    given = [module.source_of(arg.value) for arg in call.args]
+    return (method in ("view", "reshape") and given == ["-1"]) or (
+        method in ("flatten", "ravel") and not given
+    )
+
+
+def _is_tensor(module: Module, node: cst.BaseExpression, several: bool) -> bool:
+    """Say whether an expression is certainly a tensor: by what it is, by the way it was made or
+    used, or, where it is not known to be anything else, by an index of `several` dimensions."""
+    value = inferred(module, node)
+    if value.tensor:
+        return several or not value.loose
+    if value.kind != "?" or not isinstance(node, cst.Name):
+        return value.kind == "?" and several
+    made = [each.value for each in definitions_of(module, node) if isinstance(each, cst.Assign)]
+    scope = module.scope(node)
+    used = [module.parent(each) for each in reads_of(module, scope, node.value)]
+    methods = [
+        each.func if isinstance(each, cst.Call) else each
+        for each in (*made, *used)
+        if isinstance(each, (cst.Call, cst.Attribute))
+    ]
+    names = {each.attr.value for each in methods if isinstance(each, cst.Attribute)}
+    return several or bool(names & ops.TENSOR_ONLY_METHODS)
+
+
+def _written_rank(module: Module, node: cst.BaseExpression) -> int | None:
+    """Return how many dimensions a tensor has by the one way in which it is made: ``expand(n, n)``,
+    ``x.view(b, c, -1)``, ``x.t()``."""
+    for _ in range(_HOPS):
+        match node:
+            case cst.Name():
+                made = definitions_of(module, node)
+                if len(made) != 1 or not isinstance(made[0], cst.Assign):
+                    return None
+                node = made[0].value
+            case cst.Call(func=cst.Attribute(attr=cst.Name("t" | "mm"))):
+                return 2
+            case cst.Call(
+                func=cst.Attribute(attr=cst.Name("expand" | "view" | "reshape")), args=args
+            ) if len(args) > 1 and not any(arg.star or arg.keyword for arg in args):
+                return len(args)
+            case cst.Call(func=cst.Attribute(value=value, attr=cst.Name(value=method))) if (
+                method in _POINTWISE and module.name(node.func) is None
+            ):
+                node = value
+            case _:
+                return None
+    return None
+
+
+def _floats(module: Module, node: cst.BaseExpression) -> bool:
+    """Say whether an expression is of floating numbers: a division, or by its dtype."""
+    if isinstance(node, cst.BinaryOperation):
+        if isinstance(node.operator, cst.Divide):
+            return True
+        return _floats(module, node.left) or _floats(module, node.right)
+    if isinstance(node, cst.Float):
+        return True
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+        method = node.func.attr.value
+        if method == "mean":
+            return True
+        if module.name(node.func) is None and _floats(module, node.func.value):
+            return method in _KEEPS_FLOATS
+    if isinstance(node, cst.Name):
+        made = definitions_of(module, node)
+        values = [each.value for each in made if isinstance(each, cst.Assign)]
+        if values and len(values) == len(made):
+            return all(_floats(module, each) for each in values)
+    return (inferred(module, node).dtype or "").startswith(("float", "bfloat"))
