@@ -47,6 +47,7 @@ from torchlint.semantic.data.evaluated_batches import shown_beside
 from torchlint.semantic.data.later_steps import LaterSteps, later_steps
 from torchlint.semantic.data.per_step_use import LogLines, log_lines
 from torchlint.semantic.device.host_reads import HostRead
+from torchlint.semantic.device.possible_waits import scaler_waits
 from torchlint.semantic.device.transfers import Transfer
 from torchlint.semantic.device.value_sized import gathers
 from torchlint.semantic.module import Module
@@ -900,9 +901,19 @@ def stacked_safely(module: Module, reads: Iterable[HostRead]) -> tuple[str, dict
 _NEEDED = "Other calls in the step read the device as well: this alone saves next to nothing."
 _WAITED = "The step has waited for the device just before: this read waits for nothing more."
 LOGGED = "The step waits for what it logs beside it all the same: first log every N steps."
-ALONE = " `{other}` waits for the same work: little is gained by mending one of them alone."
+_ALONE = " `{other}` waits for the same work: little is gained by mending one of them alone."
+_WHERE_SCALED = (
+    " Where its scaler is on, `{other}` waits for the same work: little is gained by mending one "
+    "of them alone."
+)
 IN_VAIN = (_NEEDED, _WAITED, LOGGED)
 """Notes of fixes that are only shown because of another wait."""
+
+
+def alone(module: Module, other: cst.CSTNode) -> str:
+    """Return the sentence on another wait for the same work, which a setting may switch off."""
+    off = isinstance(other, cst.Call) and scaler_waits(module, other) is None
+    return _WHERE_SCALED if off else _ALONE
 
 
 def shown_if_in_vain(

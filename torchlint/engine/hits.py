@@ -66,7 +66,7 @@ from torchlint.semantic.project.outside import Outside
 from torchlint.semantic.time.heat import Link, heat_of, not_used
 from torchlint.semantic.uses.assumptions import broken
 from torchlint.semantic.uses.spare_imports import SpareImport
-from torchlint.semantic.uses.unavoidable_syncs import wait_beside
+from torchlint.semantic.uses.unavoidable_syncs import wait_beside, waits_besides
 from torchlint.semantic.values.accelerator import on_tpu
 from torchlint.source.paths import shown
 from torchlint.source.python import MisreadError
@@ -88,6 +88,11 @@ _RECORD = (
     "The file stands among what programs wrote, and may be a copy that says how a run was made."
 )
 _OF_A_WAIT = ("wait", "copy", "host")
+_OTHERS = (
+    "The {unit} waits for the GPU in {others} as well: only without {all} does the host run ahead."
+)
+_NAMES = frozenset(("beside", "other", "wait"))
+"""Words of a message that name another wait."""
 _HALF = "Another wait of the same statement stays, so that nothing is gained."
 _APPLIED = {
     Safety.SUGGESTION: (Safety.SAFE, Safety.UNSAFE),
@@ -308,10 +313,42 @@ def _whole(
                 weaker[id(first)] = replace(each, hit=replace(each.hit, fix=fix))
             else:
                 weaker[id(first)] = _in_vain(module, each, left, safety)
-    return [
+    weakened = [
         (weaker.get(id(each), each), weaker.get(id(stronger), stronger))
         for each, stronger in judged
     ]
+    left = [each.hit.node for each, stronger in weakened if stronger is None and _stops(each)]
+    return [
+        (_with_others(module, each, left) if stronger is None else each, stronger)
+        for each, stronger in weakened
+    ]
+
+
+def _stops(placed: Placed) -> bool:
+    """Say whether what is found is a wait for the device; a batch has to be copied anyway."""
+    if "wait" in placed.hit.args:
+        return False
+    uploads = placed.rule.effect == "upload" and _severity(placed) is Severity.WARNING
+    return _waits(placed) or placed.rule.effect == "copy" or uploads
+
+
+def _with_others(module: Module, wait: Placed, left: Sequence[cst.CSTNode]) -> Placed:
+    """Return a wait whose message names the others of its step, unless it names one by itself."""
+    if not _stops(wait) or not _NAMES.isdisjoint(wait.hit.args):
+        return wait
+    others = list(dict.fromkeys(map(module.shown, waits_besides(module, wait.hit.node, left))))
+    if not others:
+        return wait
+    own = module.shown(wait.hit.node)
+    words = [f"another `{each}`" if each == own else f"`{each}`" for each in others[:2]]
+    if (more := len(others) - 2) > 0:
+        words.append("one more place" if more == 1 else f"{more} more places")
+    named = " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 2 else words)
+    message = f"{wait.hit.message or wait.rule.message} {_OTHERS}"
+    unit = "batch" if heat_of(module, wait.hit.node).grade is Grade.EVAL else "step"
+    every = "both" if len(others) == 1 else "all of them"
+    args = {**wait.hit.args, "unit": unit, "others": named, "all": every}
+    return replace(wait, hit=replace(wait.hit, args=args, message=message))
 
 
 def _waits(placed: Placed) -> bool:

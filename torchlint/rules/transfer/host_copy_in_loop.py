@@ -132,7 +132,6 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from torchlint.rule import (
-    ALONE,
     Append,
     Fix,
     Hit,
@@ -141,6 +140,7 @@ from torchlint.rule import (
     Rule,
     Safety,
     Severity,
+    alone,
     detached,
     method_call,
     one_sentence,
@@ -352,7 +352,7 @@ def _hit(
     """Return the finding of a copy, a hint where another wait for the same work stands beside."""
     other = None if spared else waits_for_the_same(module, copy.node, copies=True)
     if other is not None:
-        words["other"], message = module.shown(other), (message or rule.message) + ALONE
+        words["other"], message = module.shown(other), (message or rule.message) + alone(module, other)
     return Hit(
         copy.node,
         {"expr": module.shown(copy.node), **words},
@@ -391,8 +391,8 @@ def _may_compute_anywhere(module: Module, call: cst.Call) -> bool:
     name = module.called(call)
     if (dotted_text(call.func) or "").rpartition(".")[2][:1].isupper():
         return False
-    own = not name or bool(callees_of(module, call)) or module.outside.find(name) is not None
-    return own or name.startswith("torch.")
+    own = not name or bool(functions(module, call)) or module.outside.find(name) is not None
+    return own or name.startswith("torch.") or inferred(module, call).origin == "loss"
 
 
 @question(

@@ -102,7 +102,6 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import (
-    ALONE,
     Fix,
     Hit,
     Module,
@@ -110,6 +109,7 @@ from torchlint.rule import (
     Rule,
     Safety,
     Severity,
+    alone,
     detached,
     done_after_loop,
     log_every_n,
@@ -263,7 +263,7 @@ def _hit(module: Module, read: HostRead, sinks: list[Sink]) -> Hit:
     other = waits_for_the_same(module, read.node) if not spared else None
     if other is not None:
         words["other"] = module.shown(other)
-        message = (message or rule.message) + ALONE
+        message = (message or rule.message) + alone(module, other)
     severity = Severity.INFO if spared or other is not None else None
     return Hit(
         read.node,

@@ -167,7 +167,6 @@ from dataclasses import replace
 import libcst as cst
 
 from torchlint.rule import (
-    ALONE,
     LOGGED,
     Fix,
     Hit,
@@ -176,6 +175,7 @@ from torchlint.rule import (
     Safety,
     Severity,
     Wait,
+    alone,
     done_after_loop,
     elements_on_host,
     read_at_once,
@@ -352,7 +352,7 @@ def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
         if message is None:
             message = SHOWN if sinks else _instead(module, read, fix, later)
         if other is not None:
-            spared, message = True, (message or rule.message) + ALONE
+            spared, message = True, (message or rule.message) + alone(module, other)
             if fix is None and _reads_the_same(module, read.node, other):
                 message = AGAIN
         yield Hit(

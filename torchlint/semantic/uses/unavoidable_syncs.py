@@ -16,7 +16,16 @@ from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import FUNCTIONS, LOOPS, is_name, method_called
 from torchlint.semantic.device.host_reads import host_copy, scalar_reads
-from torchlint.semantic.device.possible_waits import scaler_waits
+from torchlint.semantic.device.possible_waits import (
+    READ,
+    SIZED,
+    TO_HOST,
+    TRUTH,
+    VALUES,
+    WAITING,
+    possible_waits,
+    scaler_waits,
+)
 from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.device.uploads import host_data, upload_of
 from torchlint.semantic.device.value_sized import gathers, scatters
@@ -46,6 +55,7 @@ _COPIES = frozenset(("cpu", "numpy", "tolist"))
 _READS = _COPIES | {"item"}
 _NUMBERS = frozenset(("builtins.float", "builtins.int", "builtins.bool"))
 _STARTS_WORK = frozenset(("backward", "step"))
+_STOPS = frozenset((READ, SIZED, TO_HOST, TRUTH, VALUES))
 _TURNS, _OPERATIONS = 8, 3
 """From how many turns, and operations in each, a loop keeps the host busy launching kernels."""
 _Place = TypeVar("_Place", bound=cst.CSTNode)
@@ -374,16 +384,57 @@ def wait_beside(
     return inside[0] if near is None and len(inside) > 1 else near
 
 
-def _stays_inside(module: Module, call: cst.Call, left: Collection[cst.CSTNode] | None) -> bool:
+def waits_besides(
+    module: Module, node: cst.CSTNode, left: Collection[cst.CSTNode]
+) -> list[cst.BaseExpression]:
+    """Return what makes the host wait in each turn that comes to `node`, other than its own
+    statement: calls of functions that wait themselves, what is known to wait, and those of the
+    places `left` that stand in the turn."""
+    turn = module.loop(node) or module.function(node)
+    if turn is None:
+        return []
+    own = module.small_statement(node) or node
+    calls = (e for e in module.within(turn, cst.Call) if _stays_inside(module, e, left, True))
+    return [
+        place
+        for place in dict.fromkeys((*calls, *_known_waits(module, turn), *left))
+        if module.is_within(place, turn)
+        and isinstance(place, cst.BaseExpression)
+        and not module.is_within(place, own)
+        and not module.is_within(node, place)
+        and comes_to(module, place, node, inner=True)
+    ]
+
+
+@question(circular=())
+def _known_waits(module: Module, turn: cst.CSTNode) -> list[cst.BaseExpression]:
+    """Return the expressions in a turn for which the host waits: copies to the device may overlap,
+    and are none."""
+    return [
+        wait.node
+        for node in module.within(turn, *WAITING)
+        for wait in possible_waits(module, node)
+        if wait.why in _STOPS
+        and wait.tensor is not None
+        and on_device(module, wait.tensor) is True
+    ]
+
+
+def _stays_inside(
+    module: Module,
+    call: cst.Call,
+    left: Collection[cst.CSTNode] | None,
+    anywhere: bool = False,
+) -> bool:
     """Say whether the only function that a call may reach waits: at one of the places `left`, or
     in another file, where it is given tensors of the device and brings something to the host, as
     one of this file may where no places are `left`. One that runs a network waits behind it only
-    where it returns what it reads."""
+    where it returns what it reads, which does not matter to what waits `anywhere` in the step."""
     behind = functions(module, call) or _called_object(module, call)
     if len(behind) != 1:
         return False
     where, function = behind[0]
-    works = _starts_work(module, call)
+    works = not anywhere and _starts_work(module, call)
     if where is module and left is not None:
         reads = [each for each in left if module.function(each) is function]
     elif not any(on_device(module, arg.value) for arg in call.args):
@@ -487,8 +538,11 @@ def _reads(module: Module, place: cst.Call | cst.If) -> bool:
     )
 
 
-def comes_to(module: Module, place: cst.CSTNode, node: cst.CSTNode) -> bool:
-    """Say whether each run of code that comes to `node` comes to a place of the same turn too."""
+def comes_to(
+    module: Module, place: cst.CSTNode, node: cst.CSTNode, *, inner: bool = False
+) -> bool:
+    """Say whether each run of code that comes to `node` comes to a place of the same turn too; with
+    `inner` the turn of a loop in it counts, if it has one."""
     child = place
     for above in module.ancestors(place):
         around = module.is_within(node, above)
@@ -496,7 +550,8 @@ def comes_to(module: Module, place: cst.CSTNode, node: cst.CSTNode) -> bool:
         if isinstance(above, (*_BRANCHES, *LOOPS, *FUNCTIONS)) and not asked:
             same = around and module.is_within(node, child)
             whole = around and isinstance(above, (*LOOPS, *FUNCTIONS))
-            if not (same or whole):
+            inside = inner and isinstance(above, LOOPS) and child is above.body
+            if not (same or whole or inside):
                 return False
         if isinstance(above, cst.BooleanOperation) and child is above.right:
             return False
