@@ -675,7 +675,8 @@ class _Region:
         known = {id(test) for test, _ in conditions_around(self.module, factory)}
         tests = [t for t, _ in conditions_around(self.module, at) if id(t) not in known]
         text = dotted_text(holder)
-        reads = (each for test in tests for each in self.module.within(test, cst.BaseExpression))
+        kinds = (cst.Name, cst.Attribute)
+        reads = (each for test in tests for each in self.module.within(test, *kinds))
         return any(dotted_text(each) == text for each in reads)
 
     def _sets(self, device: cst.BaseExpression, here: cst.CSTNode | None) -> bool:

@@ -383,6 +383,8 @@ def check_mixed(node: cst.Subscript, module: Module) -> Iterator[Hit]:
         value = inferred(module, host)
         if value.device != CPU or value.rank == 0 or on_device(module, there) is not True:
             continue
+        if host is node.value and _indexed_there(module, node):
+            continue  # It raises where there is a device.
         for factory in factories_of(module, host, filled=True):
             if takes_device(module, factory):
                 words = {"factory": module.shown(factory.func)}
@@ -393,6 +395,13 @@ def check_mixed(node: cst.Subscript, module: Module) -> Iterator[Hit]:
         if data is not None and isinstance(above, cst.Assign) and _is_number(module, data):
             words = {"expr": module.shown(host), "target": module.shown(node)}
             yield Hit(host, words, severity=Severity.INFO, message=_NUMBERS)
+
+
+def _indexed_there(module: Module, node: cst.Subscript) -> bool:
+    """Say whether a part of an index certainly lies on the device, as none into a tensor of the
+    host may."""
+    indices = (each.slice.value for each in node.slice if isinstance(each.slice, cst.Index))
+    return any(on_device(module, index) is True for index in indices)
 
 
 @rule.method("copy_", runs="hot")

@@ -9,8 +9,8 @@ Pinning helps where another thread does it ahead of time, as `DataLoader(pin_mem
 
 Flagged: `.pin_memory()` whose result is only moved to the device, in the same expression or under a
 name with no other use, in a training step, an evaluation batch, a forward pass or a dataset's
-sample. What the step makes itself, from arrays or by drawing, and copies with `non_blocking` is left
-alone: no loader could pin it.
+sample. What the step makes itself, from arrays or by drawing, and copies with `non_blocking` is
+left alone: no loader could pin it.
 
 ## Setup
 ```python

@@ -13,6 +13,7 @@ import libcst as cst
 from torchlint.semantic.code.calls import given_for, keyword_argument
 from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.guards import conditions_around
+from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import FUNCTIONS, LOOPS, is_name, method_called
 from torchlint.semantic.device.host_reads import host_copy, scalar_reads
@@ -54,7 +55,6 @@ _BRANCHES = (cst.If, cst.IfExp, cst.Try, cst.Match)
 _COPIES = frozenset(("cpu", "numpy", "tolist"))
 _READS = _COPIES | {"item"}
 _NUMBERS = frozenset(("builtins.float", "builtins.int", "builtins.bool"))
-_STARTS_WORK = frozenset(("backward", "step"))
 _STOPS = frozenset((READ, SIZED, TO_HOST, TRUTH, VALUES))
 _TURNS, _OPERATIONS = 8, 3
 """From how many turns, and operations in each, a loop keeps the host busy launching kernels."""
@@ -157,11 +157,18 @@ def _starts_work(module: Module, call: cst.Call) -> bool:
     inside = (
         each for callee in callees_of(module, call) for each in module.within(callee, cst.Call)
     )
-    return (
-        method_called(call) in _STARTS_WORK
-        or has_model_call(module, call)
-        or any(method_called(each) in _STARTS_WORK for each in inside)
-    )
+    return _updates(call) or has_model_call(module, call) or any(_updates(each) for each in inside)
+
+
+def _updates(call: cst.Call) -> bool:
+    """Say whether a call is a backward pass or a step of anything but a learning rate's schedule,
+    which the host computes."""
+    match call.func:
+        case cst.Attribute(value=receiver, attr=cst.Name("step")):
+            return "sched" not in (dotted_text(receiver) or "").lower()
+        case cst.Attribute(attr=cst.Name("backward")):
+            return True
+    return False
 
 
 def _asked_first(test: cst.BaseExpression) -> cst.BaseExpression:
@@ -414,9 +421,7 @@ def _known_waits(module: Module, turn: cst.CSTNode) -> list[cst.BaseExpression]:
         wait.node
         for node in module.within(turn, *WAITING)
         for wait in possible_waits(module, node)
-        if wait.why in _STOPS
-        and wait.tensor is not None
-        and on_device(module, wait.tensor) is True
+        if wait.why in _STOPS and wait.tensor is not None and on_device(module, wait.tensor) is True
     ]
 
 
@@ -538,9 +543,7 @@ def _reads(module: Module, place: cst.Call | cst.If) -> bool:
     )
 
 
-def comes_to(
-    module: Module, place: cst.CSTNode, node: cst.CSTNode, *, inner: bool = False
-) -> bool:
+def comes_to(module: Module, place: cst.CSTNode, node: cst.CSTNode, *, inner: bool = False) -> bool:
     """Say whether each run of code that comes to `node` comes to a place of the same turn too; with
     `inner` the turn of a loop in it counts, if it has one."""
     child = place
@@ -653,7 +656,7 @@ def goes_on_elsewhere(module: Module, call: cst.Call) -> bool:
 
 def _gives_work(module: Module, call: cst.Call) -> bool:
     method = method_called(call)
-    if method in _STARTS_WORK:
+    if _updates(call):
         return True
     return (
         method not in ops.SAME_VALUES
