@@ -317,9 +317,9 @@ def _whole(
         (weaker.get(id(each), each), weaker.get(id(stronger), stronger))
         for each, stronger in judged
     ]
-    left = [each.hit.node for each, stronger in weakened if stronger is None and _stops(each)]
+    stops = [each.hit.node for each, stronger in weakened if stronger is None and _stops(each)]
     return [
-        (_with_others(module, each, left) if stronger is None else each, stronger)
+        (_with_others(module, each, stops) if stronger is None else each, stronger)
         for each, stronger in weakened
     ]
 
@@ -332,11 +332,11 @@ def _stops(placed: Placed) -> bool:
     return _waits(placed) or placed.rule.effect == "copy" or uploads
 
 
-def _with_others(module: Module, wait: Placed, left: Sequence[cst.CSTNode]) -> Placed:
+def _with_others(module: Module, wait: Placed, stops: Sequence[cst.CSTNode]) -> Placed:
     """Return a wait whose message names the others of its step, unless it names one by itself."""
     if not _stops(wait) or not _NAMES.isdisjoint(wait.hit.args):
         return wait
-    others = list(dict.fromkeys(map(module.shown, waits_besides(module, wait.hit.node, left))))
+    others = list(dict.fromkeys(map(module.shown, waits_besides(module, wait.hit.node, stops))))
     if not others:
         return wait
     own = module.shown(wait.hit.node)
