@@ -361,3 +361,129 @@ def test_a_schedule_between_two_reads_starts_no_work() -> None:
     source = TRAIN.format(first="pass", last=last)
     assert "total += loss.item()" in fixed(source, "TL101", unsafe=True)
     assert "total += loss.item()" not in fixed(TRAIN.format(first="pass", last="pass"), "TL101")
+
+
+GROWN = """\
+import torch
+from torch import nn
+
+model = nn.Linear(4, 4).cuda().eval()
+
+
+@torch.no_grad()
+def tiles(x, loader):
+    out = torch.zeros(0, 4).cuda()
+    {head}
+        {turn}
+    return out
+"""
+
+
+@pytest.mark.parametrize(
+    ("head", "turn", "severity"),
+    [
+        ("for i in range(len(x)):", "out = torch.cat([out, model(x[i].cuda())])", Severity.INFO),
+        (
+            "k = 0\n    while k < len(x):",
+            "out = torch.cat([out, model(x[k].cuda())]); k += 1",
+            Severity.INFO,
+        ),
+        ("for y in loader:", "out = torch.cat([out, model(y.cuda())])", Severity.WARNING),
+    ],
+)
+def test_a_turn_that_runs_a_model_costs_more_than_what_grows(
+    head: str, turn: str, severity: Severity
+) -> None:
+    (finding,) = of(GROWN.format(head=head, turn=turn), "TL603")
+    assert finding.severity is severity
+    assert ("Each turn runs a model" in finding.message) is (severity is Severity.INFO)
+
+
+ROWS = """\
+import torch
+from torch.utils.data import Dataset
+
+
+class Rows(Dataset):
+    \"\"\"On the host, or moved by cuda().\"\"\"
+
+    def __init__(self, rows):
+        self.rows = rows
+        {start}
+
+    def __len__(self):
+        return len(self.rows)
+
+    {more}
+
+    def __getitem__(self, index):
+        {line}
+        return self.rows[position]
+"""
+HELD = "@property\n    def device(self):\n        return self.rows.device"
+
+
+@pytest.mark.parametrize(
+    ("start", "more", "line", "said"),
+    [
+        ("pass", HELD, "position = torch.tensor(index, device=self.device)", False),
+        (
+            "pass",
+            "",
+            "at = index.device if torch.is_tensor(index) else 'cpu'\n"
+            "        position = torch.zeros(1, device=at)",
+            False,
+        ),
+        (
+            "pass",
+            "",
+            "at = self.rows.device\n        position = torch.tensor(index, device=at)",
+            False,
+        ),
+        (
+            "self.device = torch.device('cuda')",
+            "",
+            "position = torch.tensor(index, device=self.device)",
+            True,
+        ),
+        ("pass", "", "position = torch.tensor(index, device='cuda')", True),
+    ],
+)
+def test_the_device_of_the_data_is_no_use_of_a_gpu(
+    start: str, more: str, line: str, said: bool
+) -> None:
+    assert bool(of(ROWS.format(start=start, more=more, line=line), "TL206")) is said
+
+
+MASKED = """\
+import torch
+
+
+def zero_pruned(model, optimizer, loader):
+    model.cuda()
+    for x in loader:
+        model(x.cuda()).sum().backward()
+        for weight in model.parameters():
+            data = weight.data{copy}
+            zeros = torch.zeros(4, 4)
+            masked = torch.where({test}, zeros, {other})
+            weight.grad.data = masked.to("cuda")
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "other", "first"),
+    [
+        ("data == 0.0", "zeros + 1", True),
+        ("data > 0", "data", True),
+        ("zeros == 0.0", "zeros + 1", False),
+    ],
+)
+def test_what_is_computed_with_copies_on_the_host_needs_them_first(
+    test: str, other: str, first: bool
+) -> None:
+    findings = of(MASKED.format(copy=".cpu()", test=test, other=other), "TL102", "torch.zeros")
+    assert findings
+    for finding in findings:
+        assert ("the host computes with it" in finding.message) is first

@@ -317,7 +317,12 @@ def _whole(
         (weaker.get(id(each), each), weaker.get(id(stronger), stronger))
         for each, stronger in judged
     ]
-    stops = [each.hit.node for each, stronger in weakened if stronger is None and _stops(each)]
+    # What a loader gives has to be copied anyway.
+    stops = [
+        each.hit.node
+        for each, stronger in weakened
+        if stronger is None and _stops(each) and each.rule.runs != "batch"
+    ]
     return [
         (_with_others(module, each, stops) if stronger is None else each, stronger)
         for each, stronger in weakened
@@ -325,9 +330,7 @@ def _whole(
 
 
 def _stops(placed: Placed) -> bool:
-    """Say whether what is found is a wait for the device; a batch has to be copied anyway."""
-    if "wait" in placed.hit.args:
-        return False
+    """Say whether what is found is a wait for the device."""
     uploads = placed.rule.effect == "upload" and _severity(placed) is Severity.WARNING
     return _waits(placed) or placed.rule.effect == "copy" or uploads
 

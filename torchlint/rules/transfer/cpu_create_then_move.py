@@ -337,7 +337,27 @@ def _computed_with(
                 unknown = value.kind == "?" and definitions_of(module, name) == [home]
                 if known or (unknown and placement_of(module, factory) is None):
                     return other
+            case cst.Arg() as given if isinstance(call := module.parent(given), cst.Call):
+                beside = (arg.value for arg in call.args if arg is not given)
+                of_torch = (module.name(call.func) or "").startswith("torch.")
+                copy = next((each for each in beside if _copied_down(module, each)), None)
+                if of_torch and copy is not None:
+                    return copy
     return None
+
+
+def _copied_down(module: Module, node: cst.BaseExpression) -> bool:
+    """Say whether an expression is a tensor that was copied from the device to the host, or is made
+    of one."""
+    names = (node, *module.within(node, cst.Name))
+    return any(
+        isinstance(made, cst.Assign)
+        and isinstance(made.value, cst.Call)
+        and host_copy(module, made.value) is not None
+        for name in names
+        if isinstance(name, cst.Name)
+        for made in definitions_of(module, name)
+    )
 
 
 def _message(module: Module, factory: cst.Call, words: dict[str, str]) -> str | None:

@@ -402,7 +402,7 @@ def waits_besides(
         return []
     own = module.small_statement(node) or node
     calls = (e for e in module.within(turn, cst.Call) if _stays_inside(module, e, left, True))
-    return [
+    places = [
         place
         for place in dict.fromkeys((*calls, *_known_waits(module, turn), *left))
         if module.is_within(place, turn)
@@ -410,6 +410,11 @@ def waits_besides(
         and not module.is_within(place, own)
         and not module.is_within(node, place)
         and comes_to(module, place, node, inner=True)
+    ]
+    return [
+        place
+        for place in places
+        if not any(module.is_within(place, other) for other in places if other is not place)
     ]
 
 
