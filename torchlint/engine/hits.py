@@ -339,14 +339,17 @@ def _with_others(module: Module, wait: Placed, stops: Sequence[cst.CSTNode]) -> 
     """Return a wait whose message names the others of its step, unless it names one by itself."""
     if not _stops(wait) or not _NAMES.isdisjoint(wait.hit.args):
         return wait
-    others = list(dict.fromkeys(map(module.shown, waits_besides(module, wait.hit.node, stops))))
+    node = wait.hit.node
+    others = list({module.source_of(e): e for e in waits_besides(module, node, stops)}.values())
     if not others:
         return wait
-    own = module.shown(wait.hit.node)
-    words = [f"another `{each}`" if each == own else f"`{each}`" for each in others[:2]]
-    if (more := len(others) - 2) > 0:
-        words.append("one more place" if more == 1 else f"{more} more places")
-    named = " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 2 else words)
+    words = [
+        f"another `{module.shown(each)}`" if each.deep_equals(node) else f"`{module.shown(each)}`"
+        for each in others[:2]
+    ]
+    more = len(others) - 2
+    rest = "one more place" if more == 1 else f"{more} more places"
+    named = f"{', '.join(words)} and {rest}" if more > 0 else " and ".join(words)
     message = f"{wait.hit.message or wait.rule.message} {_OTHERS}"
     unit = "batch" if heat_of(module, wait.hit.node).grade is Grade.EVAL else "step"
     every = "both" if len(others) == 1 else "all of them"
