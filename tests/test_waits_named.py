@@ -3,6 +3,8 @@ remedy rests on is said, or the remedy is another one."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.checking import check
@@ -487,3 +489,59 @@ def test_what_is_computed_with_copies_on_the_host_needs_them_first(
     assert findings
     for finding in findings:
         assert ("the host computes with it" in finding.message) is first
+
+
+SAMPLER = """\
+import torch
+from torch import nn
+
+
+class Sampler(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.net(x)
+
+    @torch.no_grad()
+    def sample(self, x, steps):
+        {loop}
+        return x
+"""
+SAMPLED = """\
+import torch
+
+from sampler import Sampler
+
+sampler = Sampler().to("cuda")
+for i in range(100):
+    start = torch.ones(4, 4).to("cuda")
+    first = sampler(start)
+    {last}
+"""
+STEPS = "for _ in range(steps):\n            x = self.net(x)"
+CALL = 'torch.save(sampler.sample(first, 256), f"{i}.pt")'
+
+
+@pytest.mark.parametrize(
+    ("loop", "last", "severity"),
+    [
+        (STEPS, CALL, Severity.INFO),
+        ("x = self.net(x)", CALL, Severity.WARNING),
+        (
+            "if steps > 300:\n            for _ in range(steps):\n                x = self.net(x)",
+            CALL,
+            Severity.WARNING,
+        ),
+        (STEPS, f"if i % 10 == 0:\n        {CALL}", Severity.WARNING),
+    ],
+)
+def test_what_is_copied_before_a_call_that_decodes_is_little(
+    loop: str, last: str, severity: Severity, tmp_path: Path
+) -> None:
+    (tmp_path / "sampler.py").write_text(SAMPLER.format(loop=loop), encoding="utf-8")
+    source = SAMPLED.format(last=last)
+    (finding,) = check(source, codes=frozenset({"TL102"}), root=str(tmp_path)).findings
+    assert finding.severity is severity
+    assert ("before a `sampler.sample`" in finding.message) is (severity is Severity.INFO)

@@ -484,6 +484,8 @@ def _gains_little(
     draws takes the host time all the same."""
     loop = before_many_runs(module, node)
     if loop is not None:
+        if isinstance(loop, cst.Call):
+            return _BEFORE, module.shown(loop.func)
         return _BEFORE, "for" if isinstance(loop, cst.For) else "while"
     waits = [waits_next(module, node), *evaluates_and_waits(module, node)]
     if factory is not None and "random" not in device_effect(module, factory):

@@ -204,9 +204,17 @@ def evaluates_and_waits(module: Module, node: cst.CSTNode) -> tuple[cst.BaseExpr
 def before_many_runs(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
     """Return the loop behind a place that comes before it, once, and always goes on to it: one that
     runs a model in each turn, where nothing is trained, as decoding does, or one that computes with
-    tensors of the device step by step. The host is never ahead of the device there."""
+    tensors of the device step by step; or the call behind it of a function that has such a loop.
+    The host is never ahead of the device there."""
     function = module.function(node)
     heat = heat_of(module, node)
+    turn = module.loop(node)
+    if turn is not None and heat.grade is Grade.EVAL and loop_kind(module, turn) is LoopKind.OTHER:
+        calls = (each for each in module.within(turn, cst.Call) if module.before(node, each))
+        return next(
+            (e for e in calls if comes_to(module, e, node) and _decodes(module, e)),
+            None,
+        )
     if function is None or module.loops(node) or not heat.hot:
         return None
     return next(
@@ -228,6 +236,19 @@ def before_many_runs(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
             )
         ),
         None,
+    )
+
+
+def _decodes(module: Module, call: cst.Call) -> bool:
+    """Say whether the only function that a call may reach always comes to a loop each turn of which
+    runs a model."""
+    found = functions(module, call) or _called_object(module, call)
+    if len(found) != 1:
+        return False
+    where, function = found[0]
+    return any(
+        not _chosen(where, loop, function) and runs_model(where, loop)
+        for loop in where.within(function.body, cst.For, cst.While)
     )
 
 
@@ -495,7 +516,13 @@ def _may_be_there(
 
 
 def _called_object(module: Module, call: cst.Call) -> list[tuple[Module, cst.FunctionDef]]:
-    """Return the method of a class of the project by which an object is called."""
+    """Return the method of a class of the project by which an object is called, or which is called
+    of one."""
+    match call.func:
+        case cst.Attribute(value=receiver, attr=cst.Name(name)) if (
+            own := method(module, inferred(module, receiver), name)
+        ) is not None:
+            return [own]
     value = inferred(module, call.func)
     found = method(module, value, "forward" if value.kind == "module" else "__call__")
     return [found] if found is not None else []
