@@ -89,7 +89,8 @@ _RECORD = (
 )
 _OF_A_WAIT = ("wait", "copy", "host")
 _OTHERS = (
-    "The {unit} waits for the GPU in {others} as well: only without {all} does the host run ahead."
+    "The {step_or_batch} waits for the GPU in {other_waits} as well: only without {both_or_all} "
+    "does the host run ahead."
 )
 _NAMES = frozenset(("beside", "other", "wait"))
 """Words of a message that name another wait."""
@@ -343,17 +344,18 @@ def _with_others(module: Module, wait: Placed, stops: Sequence[cst.CSTNode]) -> 
     others = list({module.source_of(e): e for e in waits_besides(module, node, stops)}.values())
     if not others:
         return wait
-    words = [
+    first = [
         f"another `{module.shown(each)}`" if each.deep_equals(node) else f"`{module.shown(each)}`"
         for each in others[:2]
     ]
     more = len(others) - 2
     rest = "one more place" if more == 1 else f"{more} more places"
-    named = f"{', '.join(words)} and {rest}" if more > 0 else " and ".join(words)
+    named = f"{', '.join(first)} and {rest}" if more > 0 else " and ".join(first)
     message = f"{wait.hit.message or wait.rule.message} {_OTHERS}"
-    unit = "batch" if heat_of(module, wait.hit.node).grade is Grade.EVAL else "step"
+    unit = "batch" if heat_of(module, node).grade is Grade.EVAL else "step"
     every = "both" if len(others) == 1 else "all of them"
-    args = {**wait.hit.args, "unit": unit, "others": named, "all": every}
+    words = {"step_or_batch": unit, "other_waits": named, "both_or_all": every}
+    args = {**wait.hit.args, **words}
     return replace(wait, hit=replace(wait.hit, args=args, message=message))
 
 
