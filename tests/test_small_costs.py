@@ -11,7 +11,11 @@ from torchlint.base.finding import Finding, Severity
 
 def found(source: str, code: str, part: str) -> Finding:
     report = check(source, codes=frozenset({code}), name="train.py")
-    return next(each for each in report.findings if part in each.message)
+    return next(
+        each
+        for each in report.findings
+        if part in each.message.partition(" waits for the GPU in ")[0]
+    )
 
 
 INFO, WARNING = Severity.INFO, Severity.WARNING

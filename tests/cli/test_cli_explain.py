@@ -279,7 +279,8 @@ GOLDEN = """train.py:15: total += loss.item()
 
   TL101 sync-scalar-read-in-loop: flagged
       `loss.item()` reads a GPU value on the host every step; keep it on the device and read it once
-        after the loop.
+        after the loop. The step waits for the GPU in `torch.zeros(x.size(0), 16).to(device)` as
+        well: only without both does the host run ahead.
   TL115 wait-under-contract: silent about `loss.item()`
       because no contract of no waits covers it
 

@@ -53,7 +53,7 @@ from torchlint.semantic.project.outside import Outside
 from torchlint.semantic.time.heat import Link, heat_of, not_used
 from torchlint.semantic.uses.assumptions import broken
 from torchlint.semantic.uses.spare_imports import SpareImport
-from torchlint.semantic.uses.unavoidable_syncs import wait_beside
+from torchlint.semantic.uses.unavoidable_syncs import wait_beside, waits_besides
 from torchlint.semantic.values.accelerator import on_tpu
 from torchlint.source.paths import shown
 from torchlint.source.python import MisreadError
@@ -75,6 +75,12 @@ _RECORD = (
     "The file stands among what programs wrote, and may be a copy that says how a run was made."
 )
 _OF_A_WAIT = ("wait", "copy", "host")
+_OTHERS = (
+    "The {step_or_batch} waits for the GPU in {other_waits} as well: only without {both_or_all} "
+    "does the host run ahead."
+)
+_NAMES = frozenset(("beside", "other", "wait"))
+"""Words of a message that name another wait."""
 _HALF = "Another wait of the same statement stays, so that nothing is gained."
 _APPLIED = {
     Safety.SUGGESTION: (Safety.SAFE, Safety.UNSAFE),
@@ -295,10 +301,49 @@ def _whole(
                 weaker[id(first)] = replace(each, hit=replace(each.hit, fix=fix))
             else:
                 weaker[id(first)] = _in_vain(module, each, left, safety)
-    return [
+    weakened = [
         (weaker.get(id(each), each), weaker.get(id(stronger), stronger))
         for each, stronger in judged
     ]
+    # What a loader gives has to be copied anyway.
+    stops = [
+        each.hit.node
+        for each, stronger in weakened
+        if stronger is None and _stops(each) and each.rule.runs != "batch"
+    ]
+    return [
+        (_with_others(module, each, stops) if stronger is None else each, stronger)
+        for each, stronger in weakened
+    ]
+
+
+def _stops(placed: Placed) -> bool:
+    """Say whether what is found is a wait for the device."""
+    uploads = placed.rule.effect == "upload" and _severity(placed) is Severity.WARNING
+    return _waits(placed) or placed.rule.effect == "copy" or uploads
+
+
+def _with_others(module: Module, wait: Placed, stops: Sequence[cst.CSTNode]) -> Placed:
+    """Return a wait whose message names the others of its step, unless it names one by itself."""
+    if not _stops(wait) or not _NAMES.isdisjoint(wait.hit.args):
+        return wait
+    node = wait.hit.node
+    others = list({module.source_of(e): e for e in waits_besides(module, node, stops)}.values())
+    if not others:
+        return wait
+    first = [
+        f"another `{module.shown(each)}`" if each.deep_equals(node) else f"`{module.shown(each)}`"
+        for each in others[:2]
+    ]
+    more = len(others) - 2
+    rest = "one more place" if more == 1 else f"{more} more places"
+    named = f"{', '.join(first)} and {rest}" if more > 0 else " and ".join(first)
+    message = f"{wait.hit.message or wait.rule.message} {_OTHERS}"
+    unit = "batch" if heat_of(module, node).grade is Grade.EVAL else "step"
+    every = "both" if len(others) == 1 else "all of them"
+    words = {"step_or_batch": unit, "other_waits": named, "both_or_all": every}
+    args = {**wait.hit.args, **words}
+    return replace(wait, hit=replace(wait.hit, args=args, message=message))
 
 
 def _waits(placed: Placed) -> bool:

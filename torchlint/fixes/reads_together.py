@@ -14,6 +14,7 @@ from torchlint.fixes.notes import safe_unless
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.data.evaluated_batches import shown_beside
 from torchlint.semantic.device.host_reads import HostRead
+from torchlint.semantic.device.possible_waits import scaler_waits
 from torchlint.semantic.module import Module
 from torchlint.semantic.uses.assumptions import ONE_DEVICE, TORCH
 from torchlint.semantic.uses.plain_numbers import has_no_dimension
@@ -67,11 +68,23 @@ _WAITED = "The step has waited for the device just before: this read waits for n
 LOGGED = "The step waits for what it logs beside it all the same: first log every N steps."
 
 
-ALONE = " `{other}` waits for the same work: little is gained by fixing one of them alone."
+_ALONE = " `{other}` waits for the same work: little is gained by fixing one of them alone."
+
+
+_WHERE_SCALED = (
+    " Where its scaler is on, `{other}` waits for the same work: little is gained by fixing one "
+    "of them alone."
+)
 
 
 IN_VAIN = (_NEEDED, _WAITED, LOGGED)
 """Notes of fixes that are only shown because of another wait."""
+
+
+def alone(module: Module, other: cst.CSTNode) -> str:
+    """Return the sentence on another wait for the same work, which a setting may switch off."""
+    off = isinstance(other, cst.Call) and scaler_waits(module, other) is None
+    return _WHERE_SCALED if off else _ALONE
 
 
 def shown_if_in_vain(

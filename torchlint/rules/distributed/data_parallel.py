@@ -121,28 +121,29 @@ _BY_NAME = regex(r"(?i:(^|_)(dp|data_?parallel)(_|$)|^data_?parallel)|^DP[A-Z]")
 _DDP_NAME = regex(r"(^|_)(ddp|distributed_?data_?parallel)(_|$)", re.IGNORECASE)
 _TEST_FOLDERS = frozenset(("test", "tests", "testing"))
 _EVALUATES = (
-    "{name} re-replicates the model every forward and only evaluates here; drop the wrapper, or "
-    "run one process per GPU."
+    "with several GPUs {name} re-replicates the model every forward, and only evaluates here; drop "
+    "the wrapper, or run one process per GPU."
 )
 _LOADED = (
-    "{name} re-replicates the model every forward and only evaluates here; load into the model "
-    "itself, without the `module.` of the checkpoint's keys, or run one process per GPU."
+    "with several GPUs {name} re-replicates the model every forward, and only evaluates here; load "
+    "into the model itself, without the `module.` of the checkpoint's keys, or run one process per "
+    "GPU."
 )
 _FALLBACK = (
-    "{name} re-replicates the model every forward and gathers on one GPU; on several GPUs take the "
-    "branch with DistributedDataParallel instead."
+    "with several GPUs {name} re-replicates the model every forward and gathers on one of them; "
+    "take the branch with DistributedDataParallel there."
 )
 _SUCCESSOR = "torch.nn.parallel.DistributedDataParallel"
 _STILL = (
-    "{name} re-replicates the model every forward, and DistributedDataParallel is for networks "
-    "that are trained: give each process its own copy of this one, unwrapped."
+    "with several GPUs {name} re-replicates the model every forward, and DistributedDataParallel "
+    "is for networks that are trained: give each process its own copy of this one, unwrapped."
 )
 _ONE_DEVICE = (
     "nn.DataParallel on one device adds a wrapper and parallelises nothing; call the model itself."
 )
 _STRATEGY = (
-    'strategy="dp" re-replicates the model every forward and gathers on one GPU; use '
-    'strategy="ddp".'
+    'with several GPUs strategy="dp" re-replicates the model every forward and gathers on one of '
+    'them; use strategy="ddp".'
 )
 
 rule = Rule(
@@ -150,8 +151,8 @@ rule = Rule(
     __doc__,
     code="TL301",
     message=(
-        "{name} re-replicates the model every forward and gathers on one GPU; use "
-        "DistributedDataParallel."
+        "with several GPUs {name} re-replicates the model every forward and gathers on one of "
+        "them; use DistributedDataParallel."
     ),
     severity="warning",
     default=True,

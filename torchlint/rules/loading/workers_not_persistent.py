@@ -118,7 +118,10 @@ rule = Rule(
     __name__,
     __doc__,
     code="TL208",
-    message="workers are restarted every epoch; set persistent_workers=True.",
+    message=(
+        "workers are started anew for each pass over the loader, which counts where passes are "
+        "short; set persistent_workers=True."
+    ),
     severity="info",
     default=True,
     effect="loader",

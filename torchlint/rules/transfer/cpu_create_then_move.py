@@ -337,7 +337,27 @@ def _computed_with(
                 unknown = value.kind == "?" and definitions_of(module, name) == [home]
                 if known or (unknown and placement_of(module, factory) is None):
                     return other
+            case cst.Arg() as given if isinstance(call := module.parent(given), cst.Call):
+                beside = (arg.value for arg in call.args if arg is not given)
+                of_torch = (module.name(call.func) or "").startswith("torch.")
+                copy = next((each for each in beside if _copied_down(module, each)), None)
+                if of_torch and copy is not None:
+                    return copy
     return None
+
+
+def _copied_down(module: Module, node: cst.BaseExpression) -> bool:
+    """Say whether an expression is a tensor that was copied from the device to the host, or is made
+    of one."""
+    names = (node, *module.within(node, cst.Name))
+    return any(
+        isinstance(made, cst.Assign)
+        and isinstance(made.value, cst.Call)
+        and host_copy(module, made.value) is not None
+        for name in names
+        if isinstance(name, cst.Name)
+        for made in definitions_of(module, name)
+    )
 
 
 def _message(module: Module, factory: cst.Call, words: dict[str, str]) -> str | None:
@@ -383,6 +403,8 @@ def check_mixed(node: cst.Subscript, module: Module) -> Iterator[Hit]:
         value = inferred(module, host)
         if value.device != CPU or value.rank == 0 or on_device(module, there) is not True:
             continue
+        if host is node.value and _indexed_there(module, node):
+            continue  # It raises where there is a device.
         for factory in factories_of(module, host, filled=True):
             if takes_device(module, factory):
                 words = {"factory": module.shown(factory.func)}
@@ -393,6 +415,13 @@ def check_mixed(node: cst.Subscript, module: Module) -> Iterator[Hit]:
         if data is not None and isinstance(above, cst.Assign) and _is_number(module, data):
             words = {"expr": module.shown(host), "target": module.shown(node)}
             yield Hit(host, words, severity=Severity.INFO, message=_NUMBERS)
+
+
+def _indexed_there(module: Module, node: cst.Subscript) -> bool:
+    """Say whether a part of an index certainly lies on the device, as none into a tensor of the
+    host may."""
+    indices = (each.slice.value for each in node.slice if isinstance(each.slice, cst.Index))
+    return any(on_device(module, index) is True for index in indices)
 
 
 @rule.method("copy_", runs="hot")
@@ -455,6 +484,8 @@ def _gains_little(
     draws takes the host time all the same."""
     loop = before_many_runs(module, node)
     if loop is not None:
+        if isinstance(loop, cst.Call):
+            return _BEFORE, module.shown(loop.func)
         return _BEFORE, "for" if isinstance(loop, cst.For) else "while"
     waits = [waits_next(module, node), *evaluates_and_waits(module, node)]
     if factory is not None and "random" not in device_effect(module, factory):

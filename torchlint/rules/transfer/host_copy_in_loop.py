@@ -132,7 +132,7 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from torchlint.fixes.expressions import detached, method_call
-from torchlint.fixes.reads_together import ALONE
+from torchlint.fixes.reads_together import alone
 from torchlint.rule import (
     Append,
     Fix,
@@ -154,7 +154,7 @@ from torchlint.rules.transfer._host_copy_in_loop.fixes import (
 from torchlint.rules.transfer._host_copy_in_loop.own_uploads import uploaded_by
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.destinations import destinations
-from torchlint.semantic.code.flow import call_sites, callees_of
+from torchlint.semantic.code.flow import call_sites
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import assigned_to, readers_of
 from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, keyword_of, method_called
@@ -253,6 +253,10 @@ USED = (
     "`{expr}` copies a GPU tensor to the host every step for `{user}`; compute that with torch on "
     "the GPU, and copy no more than its result."
 )
+PARTNER = (
+    "`{expr}` copies a GPU tensor to the host every step to compute there with `{partner}`; make "
+    "`{partner}` on the GPU, and compute there."
+)
 NO_LOOP = (
     "`{expr}` copies a GPU tensor to the host every step; keep it on the device and copy the "
     "values of many steps at once."
@@ -334,11 +338,15 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         or twice is not None
     )
     user = _user(module, whole) if fix is None and not forced else None
+    words: dict[str, str] = {}
     other = COUNTED if counts else SIZED if sized else TWICE if twice else None
     other = other or (COMPUTED if computed else HANDED if taker is not None else None)
-    other = other or (USED if user else None if loop_in_sight(module, node) else NO_LOOP)
+    partner = _partner(module, whole) if fix is None and not forced else None
+    words["partner"] = module.shown(partner) if partner is not None else ""
+    other = other or (USED if user else PARTNER if partner is not None else None)
+    other = other or (None if loop_in_sight(module, node) else NO_LOOP)
     message = _message(module, node, graph, by_parts, forced, sized or iterated) or other
-    words = {"twice": module.shown(twice) if twice else ""}
+    words["twice"] = module.shown(twice) if twice else ""
     called = taker or (user and user.func)
     words["user"] = module.shown(called) if called else ""
     yield _hit(module, copy, message, words, spared=spared, fix=fix)
@@ -356,7 +364,10 @@ def _hit(
     """Return the finding of a copy, a hint where another wait for the same work stands beside."""
     other = None if spared else waits_for_the_same(module, copy.node, copies=True)
     if other is not None:
-        words["other"], message = module.shown(other), (message or rule.message) + ALONE
+        words["other"], message = (
+            module.shown(other),
+            (message or rule.message) + alone(module, other),
+        )
     return Hit(
         copy.node,
         {"expr": module.shown(copy.node), **words},
@@ -389,14 +400,24 @@ def _user(module: Module, whole: cst.CSTNode) -> cst.Call | None:
     )
 
 
+def _partner(module: Module, whole: cst.CSTNode) -> cst.BaseExpression | None:
+    """Return the tensor of the host with which the copy is computed in its very expression."""
+    match module.parent(whole):
+        case cst.BinaryOperation(left=left, right=right):
+            other = right if left is whole else left
+            value = inferred(module, other)
+            return other if value.tensor and value.device == CPU and value.rank != 0 else None
+    return None
+
+
 def _may_compute_anywhere(module: Module, call: cst.Call) -> bool:
     """Say whether a call is of torch, or of the project, and so may be given tensors of the GPU;
     one that makes an object only keeps them."""
     name = module.called(call)
     if (dotted_text(call.func) or "").rpartition(".")[2][:1].isupper():
         return False
-    own = not name or bool(callees_of(module, call)) or module.outside.find(name) is not None
-    return own or name.startswith("torch.")
+    own = not name or bool(functions(module, call)) or module.outside.find(name) is not None
+    return own or name.startswith("torch.") or inferred(module, call).origin == "loss"
 
 
 @question(

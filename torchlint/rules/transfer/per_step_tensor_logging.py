@@ -104,7 +104,7 @@ import libcst as cst
 from torchlint.fixes.after_loop import done_after_loop, seldom_as_numbers
 from torchlint.fixes.expressions import detached, method_call
 from torchlint.fixes.log_every_n import log_every_n, logged_every
-from torchlint.fixes.reads_together import ALONE, read_at_once, shown_if_in_vain
+from torchlint.fixes.reads_together import alone, read_at_once, shown_if_in_vain
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Severity, one_sentence, wait_for
 from torchlint.semantic.code.bindings import names_of_outer_scopes, sole_definition
 from torchlint.semantic.code.flow import reads_of
@@ -248,7 +248,7 @@ def _hit(module: Module, read: HostRead, sinks: list[Sink]) -> Hit:
     other = waits_for_the_same(module, read.node) if not spared else None
     if other is not None:
         words["other"] = module.shown(other)
-        message = (message or rule.message) + ALONE
+        message = (message or rule.message) + alone(module, other)
     severity = Severity.INFO if spared or other is not None else None
     return Hit(
         read.node,

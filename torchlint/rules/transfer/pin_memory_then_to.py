@@ -9,7 +9,8 @@ Pinning helps where another thread does it ahead of time, as `DataLoader(pin_mem
 
 Flagged: `.pin_memory()` whose result is only moved to the device, in the same expression or under a
 name with no other use, in a training step, an evaluation batch, a forward pass or a dataset's
-sample.
+sample. What the step makes itself, from arrays or by drawing, and copies with `non_blocking` is
+left alone: no loader could pin it.
 
 ## Setup
 ```python
@@ -85,10 +86,11 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.rule import Hit, Module, Rule
+from torchlint.rule import Hit, Module, Rule, inferred
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.calls import contexts_around
 from torchlint.semantic.code.flow import reads_of
+from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import keyword_of, method_called
 from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.torch import ops
@@ -117,8 +119,21 @@ rule = Rule(
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     transfer = transfer_of(module, node)
     pinned = _pinned(module, transfer.source) if transfer is not None else None
-    if transfer is not None and pinned is not None and not _beside(module, node):
-        yield Hit(pinned, {"expr": module.shown(pinned)})
+    if transfer is None or pinned is None or _beside(module, node):
+        return
+    if "non_blocking" in transfer.given and _made_here(module, pinned):
+        return  # No loader could pin it, and unpinned the copy would wait.
+    yield Hit(pinned, {"expr": module.shown(pinned)})
+
+
+def _made_here(module: Module, pinned: cst.BaseExpression) -> bool:
+    """Say whether the function that pins a tensor has made it, rather than been given it."""
+    while isinstance(pinned, cst.Call) and isinstance(pinned.func, cst.Attribute):
+        pinned = pinned.func.value
+    made = definitions_of(module, pinned) if isinstance(pinned, cst.Name) else []
+    return bool(made) and all(
+        isinstance(each, cst.Assign) and not inferred(module, each.value).loose for each in made
+    )
 
 
 def _pinned(module: Module, source: cst.BaseExpression) -> cst.Call | None:

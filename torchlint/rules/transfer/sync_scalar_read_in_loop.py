@@ -168,7 +168,7 @@ import libcst as cst
 
 from torchlint.fixes.after_loop import done_after_loop
 from torchlint.fixes.before_loop import elements_on_host
-from torchlint.fixes.reads_together import ALONE, LOGGED, read_at_once, shown_if_in_vain
+from torchlint.fixes.reads_together import LOGGED, alone, read_at_once, shown_if_in_vain
 from torchlint.rule import Fix, Hit, Module, Rule, Safety, Severity, Wait, wait_for
 from torchlint.rules.transfer._sync_scalar_read_in_loop.deferred_reads import (
     SELDOM,
@@ -344,7 +344,7 @@ def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
         if message is None:
             message = SHOWN if sinks else _instead(module, read, fix, later)
         if other is not None:
-            spared, message = True, (message or rule.message) + ALONE
+            spared, message = True, (message or rule.message) + alone(module, other)
             if fix is None and _reads_the_same(module, read.node, other):
                 message = AGAIN
         yield Hit(

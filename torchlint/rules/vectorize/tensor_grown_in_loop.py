@@ -8,7 +8,8 @@ docs, "Memory management"). With autograd on, every intermediate result also sta
 same holds for `np.append`, `np.concatenate` and `np.vstack`.
 
 Flagged: `v = torch.cat([v, part])` and its kin (`hstack`, `vstack`) in a loop of more than a few
-turns that reads `v` for nothing else. As info: the same in code that is not known to run at every
+turns that reads `v` for nothing else. As info: the same where each turn of a `while`, or of a
+`for` over a `range`, runs a model; the same in code that is not known to run at every
 step or batch, unless it may run once only and the loop has at most 16 turns there, and with NumPy
 arrays that collect a model's results; and, in a step or a forward, `out[t] = part` in such a loop,
 where the part has a gradient: each write is a node of the graph whose backward pass copies the
@@ -101,7 +102,8 @@ from torchlint.semantic.time.iterations import (
     iteration_count,
     spelled_alike,
 )
-from torchlint.semantic.time.loops import has_model_call
+from torchlint.semantic.time.loops import LoopKind, has_model_call, loop_kind
+from torchlint.semantic.time.runs import runs_model
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values.inferred import inferred, is_loader
 from torchlint.semantic.values.value import CPU
@@ -124,6 +126,7 @@ _NUMPY_MESSAGE = (
     "{call} in a loop copies all of {name} each time (quadratic); append to a list "
     "and join once after it."
 )
+_RUNS = "Each turn runs a model: that counts where turns are many."
 _WRITTEN = (
     "each `{part} = …` makes backward() copy the gradient of all of {name} (quadratic); collect "
     "the parts in a list and join them once, with torch.stack or pad_sequence."
@@ -168,8 +171,14 @@ def check(node: cst.Assign, module: Module) -> Iterator[Hit]:
     else:
         heat, host = heat_of(module, node), inferred(module, place).device == CPU
         little = not heat.hot or (host and heat.grade is Grade.EVAL)
-        severity = Severity.INFO if little else None
-        yield Hit(call, args, fix=_fix(module, node, call, loop), severity=severity)
+        range_or_while = isinstance(loop, cst.While) or (
+            isinstance(loop.iter, cst.Call) and module.name(loop.iter.func) == "builtins.range"
+        )
+        runs = range_or_while and loop_kind(module, loop) is LoopKind.OTHER
+        runs = runs and runs_model(module, loop)
+        severity = Severity.INFO if little or runs else None
+        message = f"{rule.message} {_RUNS}" if runs else None
+        yield Hit(call, args, _fix(module, node, call, loop), severity, message)
 
 
 def _writes_part(_: Module, node: cst.Assign) -> bool:

@@ -9,7 +9,8 @@ from torchlint.base.regex import regex
 from torchlint.semantic.code.calls import arguments_of, keyword_argument
 from torchlint.semantic.code.flow import call_sites, writes_of
 from torchlint.semantic.code.names import Binding, dotted_text
-from torchlint.semantic.code.tree import attr_of, method_called
+from torchlint.semantic.code.scopes import method_of
+from torchlint.semantic.code.tree import attr_of, is_name, method_called
 from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -139,8 +140,12 @@ def _cuda(module: Module, device: str | None, target: cst.BaseExpression | None)
         return device == CUDA
     chooser: cst.CSTNode | None = None
     match target:
-        case cst.Attribute(value=cst.Name(value="self")):
+        case cst.Attribute(value=cst.Name(value="self"), attr=cst.Name(name)):
             chooser = module.class_of(target)
+            given = method_of(module, chooser, name) if isinstance(chooser, cst.ClassDef) else None
+            lines = module.within(given.body, cst.Return) if given is not None else ()
+            if any(line.value is not None and _of_tensor(line.value) for line in lines):
+                return False
         case cst.Attribute():  # A tensor's own device, or one that the caller chooses.
             return False
         case cst.Name():
@@ -155,8 +160,17 @@ def _of_samples(bound: Binding) -> bool:
     match bound:
         case Binding(node=cst.Param(default=cst.Name("None"))):
             return True
-        case Binding(value=cst.Attribute(value=cst.Name(holder), attr=cst.Name("device"))):
-            return holder != "self"
+    return isinstance(bound.value, cst.BaseExpression) and _of_tensor(bound.value)
+
+
+def _of_tensor(device: cst.BaseExpression) -> bool:
+    """Say whether an expression is the device of data, on whichever they lie, in one case at
+    least."""
+    match device:
+        case cst.IfExp(body=body, orelse=orelse):
+            return _of_tensor(body) or _of_tensor(orelse)
+        case cst.Attribute(value=holder, attr=cst.Name("device")):
+            return not is_name(holder, "self")
     return False
 
 

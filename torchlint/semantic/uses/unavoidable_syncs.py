@@ -13,10 +13,20 @@ import libcst as cst
 from torchlint.semantic.code.calls import given_for, keyword_argument
 from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.guards import conditions_around
+from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import FUNCTIONS, LOOPS, is_name, method_called
 from torchlint.semantic.device.host_reads import host_copy, scalar_reads
-from torchlint.semantic.device.possible_waits import scaler_waits
+from torchlint.semantic.device.possible_waits import (
+    READ,
+    SIZED,
+    TO_HOST,
+    TRUTH,
+    VALUES,
+    WAITING,
+    possible_waits,
+    scaler_waits,
+)
 from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.device.uploads import host_data, upload_of
 from torchlint.semantic.device.value_sized import gathers, scatters
@@ -45,7 +55,7 @@ _BRANCHES = (cst.If, cst.IfExp, cst.Try, cst.Match)
 _COPIES = frozenset(("cpu", "numpy", "tolist"))
 _READS = _COPIES | {"item"}
 _NUMBERS = frozenset(("builtins.float", "builtins.int", "builtins.bool"))
-_STARTS_WORK = frozenset(("backward", "step"))
+_STOPS = frozenset((READ, SIZED, TO_HOST, TRUTH, VALUES))
 _TURNS, _OPERATIONS = 8, 3
 """From how many turns, and operations in each, a loop keeps the host busy launching kernels."""
 _Place = TypeVar("_Place", bound=cst.CSTNode)
@@ -147,11 +157,18 @@ def _starts_work(module: Module, call: cst.Call) -> bool:
     inside = (
         each for callee in callees_of(module, call) for each in module.within(callee, cst.Call)
     )
-    return (
-        method_called(call) in _STARTS_WORK
-        or has_model_call(module, call)
-        or any(method_called(each) in _STARTS_WORK for each in inside)
-    )
+    return _updates(call) or has_model_call(module, call) or any(_updates(each) for each in inside)
+
+
+def _updates(call: cst.Call) -> bool:
+    """Say whether a call is a backward pass or a step of anything but a learning rate's schedule,
+    which the host computes."""
+    match call.func:
+        case cst.Attribute(value=receiver, attr=cst.Name("step")):
+            return "sched" not in (dotted_text(receiver) or "").lower()
+        case cst.Attribute(attr=cst.Name("backward")):
+            return True
+    return False
 
 
 def _asked_first(test: cst.BaseExpression) -> cst.BaseExpression:
@@ -187,9 +204,17 @@ def evaluates_and_waits(module: Module, node: cst.CSTNode) -> tuple[cst.BaseExpr
 def before_many_runs(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
     """Return the loop behind a place that comes before it, once, and always goes on to it: one that
     runs a model in each turn, where nothing is trained, as decoding does, or one that computes with
-    tensors of the device step by step. The host is never ahead of the device there."""
+    tensors of the device step by step; or the call behind it of a function that has such a loop.
+    The host is never ahead of the device there."""
     function = module.function(node)
     heat = heat_of(module, node)
+    turn = module.loop(node)
+    if turn is not None and heat.grade is Grade.EVAL and loop_kind(module, turn) is LoopKind.OTHER:
+        calls = (each for each in module.within(turn, cst.Call) if module.before(node, each))
+        return next(
+            (e for e in calls if comes_to(module, e, node) and _decodes(module, e)),
+            None,
+        )
     if function is None or module.loops(node) or not heat.hot:
         return None
     return next(
@@ -211,6 +236,19 @@ def before_many_runs(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
             )
         ),
         None,
+    )
+
+
+def _decodes(module: Module, call: cst.Call) -> bool:
+    """Say whether the only function that a call may reach always comes to a loop each turn of which
+    runs a model."""
+    found = functions(module, call) or _called_object(module, call)
+    if len(found) != 1:
+        return False
+    where, function = found[0]
+    return any(
+        not _chosen(where, loop, function) and runs_model(where, loop)
+        for loop in where.within(function.body, cst.For, cst.While)
     )
 
 
@@ -374,16 +412,60 @@ def wait_beside(
     return inside[0] if near is None and len(inside) > 1 else near
 
 
-def _stays_inside(module: Module, call: cst.Call, left: Collection[cst.CSTNode] | None) -> bool:
+def waits_besides(
+    module: Module, node: cst.CSTNode, left: Collection[cst.CSTNode]
+) -> list[cst.BaseExpression]:
+    """Return what makes the host wait in each turn that comes to `node`, other than its own
+    statement: calls of functions that wait themselves, what is known to wait, and those of the
+    places `left` that stand in the turn."""
+    turn = module.loop(node) or module.function(node)
+    if turn is None:
+        return []
+    own = module.small_statement(node) or node
+    calls = (e for e in module.within(turn, cst.Call) if _stays_inside(module, e, left, True))
+    places = [
+        place
+        for place in dict.fromkeys((*calls, *_known_waits(module, turn), *left))
+        if module.is_within(place, turn)
+        and isinstance(place, cst.BaseExpression)
+        and not module.is_within(place, own)
+        and not module.is_within(node, place)
+        and comes_to(module, place, node, inner=True)
+    ]
+    return [
+        place
+        for place in places
+        if not any(module.is_within(place, other) for other in places if other is not place)
+    ]
+
+
+@question(circular=())
+def _known_waits(module: Module, turn: cst.CSTNode) -> list[cst.BaseExpression]:
+    """Return the expressions in a turn for which the host waits: copies to the device may overlap,
+    and are none."""
+    return [
+        wait.node
+        for node in module.within(turn, *WAITING)
+        for wait in possible_waits(module, node)
+        if wait.why in _STOPS and wait.tensor is not None and on_device(module, wait.tensor) is True
+    ]
+
+
+def _stays_inside(
+    module: Module,
+    call: cst.Call,
+    left: Collection[cst.CSTNode] | None,
+    anywhere: bool = False,
+) -> bool:
     """Say whether the only function that a call may reach waits: at one of the places `left`, or
     in another file, where it is given tensors of the device and brings something to the host, as
     one of this file may where no places are `left`. One that runs a network waits behind it only
-    where it returns what it reads."""
+    where it returns what it reads, which does not matter to what waits `anywhere` in the step."""
     behind = functions(module, call) or _called_object(module, call)
     if len(behind) != 1:
         return False
     where, function = behind[0]
-    works = _starts_work(module, call)
+    works = not anywhere and _starts_work(module, call)
     if where is module and left is not None:
         reads = [each for each in left if module.function(each) is function]
     elif not any(on_device(module, arg.value) for arg in call.args):
@@ -434,7 +516,13 @@ def _may_be_there(
 
 
 def _called_object(module: Module, call: cst.Call) -> list[tuple[Module, cst.FunctionDef]]:
-    """Return the method of a class of the project by which an object is called."""
+    """Return the method of a class of the project by which an object is called, or which is called
+    of one."""
+    match call.func:
+        case cst.Attribute(value=receiver, attr=cst.Name(name)) if (
+            own := method(module, inferred(module, receiver), name)
+        ) is not None:
+            return [own]
     value = inferred(module, call.func)
     found = method(module, value, "forward" if value.kind == "module" else "__call__")
     return [found] if found is not None else []
@@ -487,8 +575,9 @@ def _reads(module: Module, place: cst.Call | cst.If) -> bool:
     )
 
 
-def comes_to(module: Module, place: cst.CSTNode, node: cst.CSTNode) -> bool:
-    """Say whether each run of code that comes to `node` comes to a place of the same turn too."""
+def comes_to(module: Module, place: cst.CSTNode, node: cst.CSTNode, *, inner: bool = False) -> bool:
+    """Say whether each run of code that comes to `node` comes to a place of the same turn too; with
+    `inner` the turn of a loop in it counts, if it has one."""
     child = place
     for above in module.ancestors(place):
         around = module.is_within(node, above)
@@ -496,7 +585,8 @@ def comes_to(module: Module, place: cst.CSTNode, node: cst.CSTNode) -> bool:
         if isinstance(above, (*_BRANCHES, *LOOPS, *FUNCTIONS)) and not asked:
             same = around and module.is_within(node, child)
             whole = around and isinstance(above, (*LOOPS, *FUNCTIONS))
-            if not (same or whole):
+            inside = inner and isinstance(above, LOOPS) and child is above.body
+            if not (same or whole or inside):
                 return False
         if isinstance(above, cst.BooleanOperation) and child is above.right:
             return False
@@ -598,7 +688,7 @@ def goes_on_elsewhere(module: Module, call: cst.Call) -> bool:
 
 def _gives_work(module: Module, call: cst.Call) -> bool:
     method = method_called(call)
-    if method in _STARTS_WORK:
+    if _updates(call):
         return True
     return (
         method not in ops.SAME_VALUES

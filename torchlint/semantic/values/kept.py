@@ -46,15 +46,14 @@ def _assignments(module: Module, cls: cst.ClassDef, name: str) -> list[cst.Assig
 
 @question(yes="the class writes into what it keeps there", no="the class leaves it as it is")
 def refilled(module: Module, cls: cst.ClassDef, name: str) -> bool:
-    """Say whether a class writes into what ``self.name`` holds."""
+    """Say whether a class writes into what ``self.name`` holds, or into a part of it."""
     for node in module.within(cls.body, cst.Attribute, nested=True):
         if _is_self(node, name):
-            above = module.parent(node)
-            if attr_of(above) in MUTATORS:
-                return True
-            if isinstance(above, cst.Subscript) and isinstance(
-                module.parent(above), (cst.AssignTarget, cst.AugAssign)
-            ):
+            part: cst.CSTNode = node
+            while isinstance(above := module.parent(part), cst.Subscript) and above.value is part:
+                part = above
+            written = part is not node and isinstance(above, (cst.AssignTarget, cst.AugAssign))
+            if written or attr_of(above) in MUTATORS:
                 return True
     return False
 
