@@ -129,18 +129,18 @@ _SEVERAL = Wording(
 """Words without which a process puts what it computes on one accelerator."""
 _REPLACED = regex(
     r"\n[^\S\n]*(?:torch|F|nn|Tensor|functional|builtins)\."
-    r"(?!(?:backends|_dynamo|_inductor|load|save|print|input)\b)[\w.]+\s*=[^=]"
+    r"(?!(?:backends|_dynamo|_inductor|load|save|print|input|(?:nn\.)?init)\b)[\w.]+\s*=[^=]"
 )
 _SET = Wording(
     regex(
-        r"(?<!monkeypatch\.)\bsetattr\(\s*(?:torch|F|nn|functional)\b"
+        r"(?<!monkeypatch\.)\bsetattr\(\s*(?:torch|F|nn|functional)\b(?!(?:\.nn)?\.init\b)"
         r"|\bglobals\(\)\[[\"'](?:float|int)[\"']\]\s*=|\bexec\([\"'](?:float|int)\b"
     ),
     ("setattr(", "globals()[", "exec("),
 )
 """Words without which torch's functions are torch's; what tests replace is put back. What changes
-settings of a backend or the compiler, how files are read or which process prints, changes nothing
-that a fix calls."""
+settings of a backend or the compiler, how weights are first set, how files are read or which
+process prints, changes nothing that a fix calls."""
 
 
 @question(ground=True)
