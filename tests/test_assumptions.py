@@ -72,6 +72,7 @@ def test_an_ordinary_program_gets_safe_fixes_that_say_what_they_take_for_granted
     assert used == set(ASSUMPTIONS) - {
         assumptions.AUTOCASTS,
         assumptions.BATCHES,
+        assumptions.BUFFERS,
         assumptions.PINNED,
         assumptions.SIZES,
     }

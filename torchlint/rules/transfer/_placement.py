@@ -675,8 +675,8 @@ class _Region:
         known = {id(test) for test, _ in conditions_around(self.module, factory)}
         tests = [t for t, _ in conditions_around(self.module, at) if id(t) not in known]
         text = dotted_text(holder)
-        reads = (each for test in tests for each in self.module.within(test, cst.BaseExpression))
-        return any(dotted_text(each) == text for each in reads)
+        parts = [self.module.within(test, cst.Name, cst.Attribute) for test in tests]
+        return any(dotted_text(each) == text for part in parts for each in part)
 
     def _sets(self, device: cst.BaseExpression, here: cst.CSTNode | None) -> bool:
         """Say whether the function assigns an attribute on the way to the device."""

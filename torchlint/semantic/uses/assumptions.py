@@ -27,6 +27,7 @@ from torchlint.semantic.uses.observers import has_own_tensors, may_be_mps, says
 ACCELERATOR = "accelerator-is-cuda"
 AUTOCASTS = "autocasts-stand-alone"
 BATCHES = "batches-are-tensors"
+BUFFERS = "networks-stay-as-made"
 EVALUATIONS = "evaluations-are-not-trained-on"
 FRAMES = "nothing-reads-frames"
 GRAPH = "same-without-graph"
@@ -127,6 +128,23 @@ _SEVERAL = Wording(
     ("cuda:", ".cuda(", "device_map", "pipeline_parallel", "PipelineStage"),
 )
 """Words without which a process puts what it computes on one accelerator."""
+_CONVERTED = Wording(
+    regex(
+        r"\.(?:half|bfloat16|double)\(|\.(?:to|type)\([^)\n]*(?i:dtype|float16|float64|half|double)"
+        r"|\btorch_dtype\b|\bset_default_\w*(?:type|device)\b|\bapex\b|\bdeepspeed\b"
+        r"|\b(?:FSDP|FullyShardedDataParallel|fully_shard)\b|\b(?:named_)?buffers\("
+        r"|\bfrom_pretrained\b|\binit_empty_weights\b|[\"']meta[\"']|\bto_empty\("
+        r"|\btorch\.(?:jit|package)\b|\.(?:save|dump)\([\w.= ]*"
+        r"(?i:model|net|network|classifier|generator|discriminator)\w*\s*,"
+    ),
+    tuple(
+        """.half( .bfloat16( .double( .type( .to( torch_dtype set_default_ apex deepspeed FSDP
+        FullySharded fully_shard buffers( from_pretrained init_empty_weights meta to_empty torch.jit
+        torch.package .save( .dump(""".split()
+    ),
+)
+"""Words without which a network keeps the dtype that it was made in, and files hold its weights
+alone: a buffer is converted with it, and is written where the object is."""
 _REPLACED = regex(
     r"\n[^\S\n]*(?:torch|F|nn|Tensor|functional|builtins)\."
     r"(?!(?:backends|_dynamo|_inductor|load|save|print|input|(?:nn\.)?init)\b)[\w.]+\s*=[^=]"
@@ -177,6 +195,13 @@ def minds_graph(module: Module) -> bool:
 
 
 @question(ground=True)
+def converts_networks(module: Module) -> bool:
+    """Say whether the project may convert a network to another dtype, look at its buffers, or write
+    the object to a file."""
+    return says(module, _CONVERTED)
+
+
+@question(ground=True)
 def differentiates_elsewhere(module: Module) -> bool:
     """Say whether the project may ask for gradients of what an evaluation computes."""
     return says(module, _DIFFERENTIATES)
@@ -214,6 +239,11 @@ ASSUMPTIONS: Mapping[str, Assumption] = MappingProxyType(
             "What a program takes out of a loader's batch and moves to the device is a tensor.",
             own_batches,
         ),
+        BUFFERS: Assumption(
+            "A network keeps the dtype that it was made in, nobody counts its buffers, and files "
+            "hold its weights, not the object.",
+            converts_networks,
+        ),
         EVALUATIONS: Assumption(
             "In an evaluation, what objects other than networks give has no graph, or nobody asks "
             "for it.",
@@ -239,7 +269,7 @@ ASSUMPTIONS: Mapping[str, Assumption] = MappingProxyType(
             None,
         ),
         ONE_DEVICE: Assumption(
-            "The numbers that a step reads lie on one device.",
+            "What a step computes with lies on one device.",
             several_devices,
         ),
         PINNED: Assumption(
