@@ -159,6 +159,9 @@ CONVERTED = (
     "torch.save(net0, 'net.pt')\n",
     "import pickle\npickle.dump(self.best_model, file)\n",
     "net = torch.jit.script(net0)\n",
+    "state = {'net': net, 'acc': 1}\ntorch.save(state, 'net.pt')\n",
+    "torch.save({'model': self.best_model.module if parallel else None}, 'net.pt')\n",
+    "torch.save({\n    'G': netG,\n    'D': netD\n}, 'net.pt')\n",
     "big = net0.cuda(1)\n",
     "torch.Tensor.to = print\n",
 )
@@ -170,6 +173,9 @@ NOT_CONVERTED = (
     "labels = outs[0].type(torch.LongTensor)\n",
     "rows = np.ones(3).astype(np.float64)\n",
     "halfway = 3\n",
+    "config = {'net': args.net, 'model': model_name, 'network': 'small'}\n",
+    "kept = {'model': model(x), 'net': net.layer}\n",
+    "train(model=model, net=net)\n",
 )
 
 

@@ -128,19 +128,21 @@ _SEVERAL = Wording(
     ("cuda:", ".cuda(", "device_map", "pipeline_parallel", "PipelineStage"),
 )
 """Words without which a process puts what it computes on one accelerator."""
+_NETWORKS = r"(?i:model|net|network|classifier|generator|discriminator|[gd]_net|net[gd])"
 _CONVERTED = Wording(
     regex(
         r"\.(?:half|bfloat16|double)\(|\.(?:to|type)\([^)\n]*(?i:dtype|float16|float64|half|double)"
         r"|\btorch_dtype\b|\bset_default_\w*(?:type|device)\b|\bapex\b|\bdeepspeed\b"
         r"|\b(?:FSDP|FullyShardedDataParallel|fully_shard)\b|\b(?:named_)?buffers\("
         r"|\bfrom_pretrained\b|\binit_empty_weights\b|[\"']meta[\"']|\bto_empty\("
-        r"|\btorch\.(?:jit|package)\b|\.(?:save|dump)\([\w.= ]*"
-        r"(?i:model|net|network|classifier|generator|discriminator)\w*\s*,"
+        r"|\btorch\.(?:jit|package)\b|\blog_model\("
+        rf"|\.(?:save|dump)\([\w.= ]*{_NETWORKS}\w*\s*,"
+        rf"|[\"']\w+[\"']\s*:\s*(?:self\.)?(?:\w+_)?{_NETWORKS}\d?(?:\.module)?\s*(?:[,}}\n]|if\b)"
     ),
     tuple(
         """.half( .bfloat16( .double( .type( .to( torch_dtype set_default_ apex deepspeed FSDP
         FullySharded fully_shard buffers( from_pretrained init_empty_weights meta to_empty torch.jit
-        torch.package .save( .dump(""".split()
+        torch.package log_model .save( .dump( ' \"""".split()
     ),
 )
 """Words without which a network keeps the dtype that it was made in, and files hold its weights
