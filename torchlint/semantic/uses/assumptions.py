@@ -21,6 +21,7 @@ from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.module import Module
 from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.question import question
+from torchlint.semantic.torch import dtypes
 from torchlint.semantic.uses.forward_state import keeps_state
 from torchlint.semantic.uses.observers import has_own_tensors, may_be_mps, says
 
@@ -128,22 +129,17 @@ _SEVERAL = Wording(
     ("cuda:", ".cuda(", "device_map", "pipeline_parallel", "PipelineStage"),
 )
 """Words without which a process puts what it computes on one accelerator."""
+_WIDTHS = "|".join(sorted(dtypes.spelled(dtypes.of_kind("half", "double"))))
+"""The dtypes of floating numbers but for that of most networks."""
 _NETWORKS = r"(?i:model|net|network|classifier|generator|discriminator|[gd]_net|net[gd])"
-_CONVERTED = Wording(
-    regex(
-        r"\.(?:half|bfloat16|double)\(|\.(?:to|type)\([^)\n]*(?i:dtype|float16|float64|half|double)"
-        r"|\btorch_dtype\b|\bset_default_\w*(?:type|device)\b|\bapex\b|\bdeepspeed\b"
-        r"|\b(?:FSDP|FullyShardedDataParallel|fully_shard)\b|\b(?:named_)?buffers\("
-        r"|\bfrom_pretrained\b|\binit_empty_weights\b|[\"']meta[\"']|\bto_empty\("
-        r"|\btorch\.(?:jit|package)\b|\blog_model\("
-        rf"|\.(?:save|dump)\([\w.= ]*{_NETWORKS}\w*\s*,"
-        rf"|[\"']\w+[\"']\s*:\s*(?:self\.)?(?:\w+_)?{_NETWORKS}\d?(?:\.module)?\s*(?:[,}}\n]|if\b)"
-    ),
-    tuple(
-        """.half( .bfloat16( .double( .type( .to( torch_dtype set_default_ apex deepspeed FSDP
-        FullySharded fully_shard buffers( from_pretrained init_empty_weights meta to_empty torch.jit
-        torch.package log_model .save( .dump( ' \"""".split()
-    ),
+_CONVERTED = regex(
+    rf"\.(?:{_WIDTHS})\(|\.(?:to|type)\([^)\n]*(?i:dtype|{_WIDTHS})"
+    r"|\btorch_dtype\b|\bset_default_\w*(?:type|device)\b|\bapex\b|\bdeepspeed\b"
+    r"|\b(?:FSDP|FullyShardedDataParallel|fully_shard)\b|\b(?:named_)?buffers\("
+    r"|\bfrom_pretrained\b|\binit_empty_weights\b|[\"']meta[\"']|\bto_empty\("
+    r"|\btorch\.(?:jit|package)\b|\blog_model\("
+    rf"|\.(?:save|dump)\([\w.= ]*{_NETWORKS}\w*\s*,"
+    rf"|[\"']\w+[\"']\s*:\s*(?:self\.)?(?:\w+_)?{_NETWORKS}\d?(?:\.module)?\s*(?:[,}}\n]|if\b)"
 )
 """Words without which a network keeps the dtype that it was made in, and files hold its weights
 alone: a buffer is converted with it, and is written where the object is."""
