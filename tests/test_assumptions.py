@@ -72,6 +72,7 @@ def test_an_ordinary_program_gets_safe_fixes_that_say_what_they_take_for_granted
     assert used == set(ASSUMPTIONS) - {
         assumptions.AUTOCASTS,
         assumptions.BATCHES,
+        assumptions.BUFFERS,
         assumptions.PINNED,
         assumptions.SIZES,
     }
@@ -146,6 +147,7 @@ BROKEN = {
         "import builtins\n\nbuiltins.float = str\n",
         "import builtins\n\nbuiltins.print = builtins.print\nbuiltins.int = float\n",
         "globals()['float'] = str\n",
+        "nn.initial = nn.Linear = print\n",
         "exec('float = str')\n",
         "class Named(torch.Tensor):\n    pass\n",
         "class Watch(torch.overrides.TorchFunctionMode):\n    pass\n",
@@ -208,6 +210,10 @@ KEPT = {
         "torch.backends.cudnn.benchmark = True\n",
         "import builtins\n\nbuiltins.input = lambda prompt='': 'y'\n",
         "torch._dynamo.config.suppress_errors = True\n",
+        "def skip(*args, **kwargs):\n    pass\n\n\ntorch.nn.init.kaiming_uniform_ = skip\n",
+        "nn.init.normal_ = print\n",
+        "def no_init(names):\n    for name in names:\n"
+        "        setattr(torch.nn.init, name, print)\n",
         "import functools\n\ntorch.load = functools.partial(torch.load, weights_only=False)\n",
         "def test(monkeypatch):\n    monkeypatch.setattr(torch.cuda, 'is_available', bool)\n",
         "import builtins\n\n\ndef pass_over(*args):\n    pass\n\n\nbuiltins.print = pass_over\n",
@@ -280,6 +286,60 @@ def test_defaults_of_autocast_that_a_file_sets(line: str, safe: bool) -> None:
     assert (found.fix.safety is Safety.SAFE) is safe
     assert (assumptions.AUTOCASTS in found.fix.assumes) is safe
     assert ("takes over the dtype and the cache" in found.fix.note) is not safe
+
+
+@pytest.mark.parametrize(
+    ("around", "inner", "safe"),
+    [
+        ("with torch.autocast('cpu', cache_enabled=False):", "", False),
+        ("with open('log'), torch.amp.autocast('cuda', torch.bfloat16):", "", False),
+        ("with torch.cuda.amp.autocast(True, torch.bfloat16):", "enabled=False", False),
+        ("with torch.autocast('cuda', dtype=torch.bfloat16):", "dtype=torch.float16", True),
+        ("with torch.cuda.amp.autocast(True, torch.bfloat16):", "True, torch.float16", True),
+        ("with torch.autocast('cuda'):", "", True),
+        ("with torch.profiler.profile(dtype=1):", "", True),
+    ],
+)
+def test_an_autocast_inside_one_with_other_settings(around: str, inner: str, safe: bool) -> None:
+    program = (
+        f"import torch\n\n\ndef run(model, x):\n    {around}\n"
+        f"        with torch.cuda.amp.autocast({inner}):\n            return model(x)\n"
+    )
+    nested = check(program, codes=frozenset({"TL408"})).findings[-1]
+    assert nested.fix is not None
+    assert (nested.fix.safety is Safety.SAFE) is safe, program
+    assert ("takes over the dtype and the cache" in nested.fix.note) is not safe
+
+
+DECORATED = """\
+import torch
+
+
+@torch.autocast("cpu", cache_enabled=False)
+def run(model, x):
+    @torch.cpu.amp.autocast()
+    def infer(x):
+        return model(x)
+
+    return infer(x)
+
+
+@torch.autocast("cpu", cache_enabled=False)
+def other(model, x):
+    return model(x)
+
+
+@torch.cpu.amp.autocast(cache_enabled=False)
+def alone(model, x):
+    return model(x)
+"""
+
+
+def test_an_autocast_in_a_function_that_another_decorates() -> None:
+    inner, alone = check(DECORATED, codes=frozenset({"TL408"})).findings
+    assert inner.fix is not None
+    assert alone.fix is not None
+    assert [inner.fix.safety, alone.fix.safety] == [Safety.UNSAFE, Safety.SAFE]
 
 
 UNKNOWN = PROGRAM.replace("persistent_workers=True", "collate_fn=dataset.join")

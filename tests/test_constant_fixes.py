@@ -73,7 +73,7 @@ SHAPES = {
         "unsafe",
     ),
     "an attribute": ("y = torch.tensor(self.weight).to(q.device) * q", "unsafe"),
-    "several numbers": ("row = torch.tensor([1.0, 0.0, 2.0]).to(q.device)\ny = q * row", "unsafe"),
+    "several numbers": ("row = torch.tensor([1.0, 0.0, 2.0]).to(q.device)\ny = q * row", "safe"),
     "views": (
         "row = torch.tensor([1.0, 0.0, 2.0]).unsqueeze(-1)[None][0].to(x.device)\ny = q * row",
         "unsafe",
@@ -81,11 +81,11 @@ SHAPES = {
     "views in lines": (
         "row = torch.tensor([1, 0, 2])\\\n    .view(1, -1)[None, 0].float()\\\n"
         "    .cuda()\ny = q * row",
-        "unsafe",
+        "safe",
     ),
     "a view of what differs": (
         "row = torch.tensor([1.0, 0.0, 2.0]).view(-1, 1).view(len(q), 1).to(q.device)\ny = q * row",
-        "unsafe",
+        "safe",
     ),
     "the device under a name": (
         "device = x.device\nrow = torch.tensor([1.0, 0.0, 2.0]).view(1, 3).to(device)\ny = q * row",
@@ -95,7 +95,7 @@ SHAPES = {
         "eye = Variable(torch.from_numpy(np.eye(self.width).flatten().astype(np.float32)))"
         ".view(1, 9).repeat(3, 1)\n"
         "if q.is_cuda:\n    eye = eye.cuda()\ny = q.repeat(1, 3) + eye",
-        "unsafe",
+        "safe",
     ),
 }
 
@@ -146,6 +146,54 @@ def test_the_program_computes_the_same(around: str, safety: str) -> None:
 def test_what_may_change_is_not_called_safe() -> None:
     before = program(*(lines for lines, safety in SHAPES.values() if safety == "unsafe"))
     assert repaired(before, "safe") == before
+
+
+KEPT = program(SHAPES["several numbers"][0])
+CONVERTED = (
+    "net0.half()\n",
+    "net0.to(dtype=torch.bfloat16)\n",
+    "net0.type(torch.float64)\n",
+    "torch.set_default_dtype(torch.float64)\n",
+    "import deepspeed\n",
+    "print(len(list(net0.buffers())))\n",
+    "torch.save(net0, 'net.pt')\n",
+    "import pickle\npickle.dump(self.best_model, file)\n",
+    "net = torch.jit.script(net0)\n",
+    "state = {'net': net, 'acc': 1}\ntorch.save(state, 'net.pt')\n",
+    "torch.save({'model': self.best_model.module if parallel else None}, 'net.pt')\n",
+    "torch.save({\n    'G': netG,\n    'D': netD\n}, 'net.pt')\n",
+    "big = net0.cuda(1)\n",
+    "torch.Tensor.to = print\n",
+)
+NOT_CONVERTED = (
+    "torch.save(net0.state_dict(), 'net.pt')\n",
+    "torch.save({'model': net0.state_dict(), 'step': 3}, 'net.pt')\n",
+    "import pickle\npickle.dump(rows, file)\n",
+    "net0.to(device, non_blocking=True)\n",
+    "labels = outs[0].type(torch.LongTensor)\n",
+    "rows = np.ones(3).astype(np.float64)\n",
+    "halfway = 3\n",
+    "config = {'net': args.net, 'model': model_name, 'network': 'small'}\n",
+    "kept = {'model': model(x), 'net': net.layer}\n",
+    "train(model=model, net=net)\n",
+)
+
+
+@pytest.mark.parametrize("line", CONVERTED)
+def test_a_buffer_is_unsafe_where_the_network_may_change_with_it(line: str) -> None:
+    assert repaired(KEPT + line, "safe") == KEPT + line
+    assert "persistent=False" in repaired(KEPT + line)
+
+
+@pytest.mark.parametrize("line", NOT_CONVERTED)
+def test_a_buffer_is_safe_where_the_network_stays_as_it_is(line: str) -> None:
+    assert "persistent=False" in repaired(KEPT + line, "safe")
+
+
+def test_a_buffer_on_the_device_of_the_input_is_unsafe() -> None:
+    before = KEPT.replace("q.device", "x.device")
+    assert repaired(before, "safe") == before
+    assert "row = self._row\n" in repaired(before)
 
 
 NEAR = {

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -1265,9 +1266,14 @@ class Display(object):
 """
 NOW_AND_THEN = "if i % 3 == 0:\n    display.show(i)\n"
 
+STARRED: dict[str, Any] = {
+    "a": ("steps, meters, prefix", "steps, *meters, prefix"),
+    "b": ("[losses, other], prefix", "losses, other, prefix"),
+}
+
 
 def displayed(
-    body: str = NOW_AND_THEN, end: str = "return display.last()\n", **changes: str
+    body: str = NOW_AND_THEN, end: str = "return display.last()\n", **changes: tuple[str, str]
 ) -> str:
     """Return a program that feeds a meter, which an object that writes it out holds in a list."""
     start = "losses, other = AverageMeter(), AverageMeter()\n".replace(", other", "", 1)
@@ -1288,6 +1294,9 @@ def displayed(
         displayed(a=("[losses, other], prefix='step'", "prefix='step', meters=(other, losses)")),
         displayed(a=("        texts += [str(meter) for", "        texts += [f'{meter}' for")),
         displayed(body="if i % 3 == 0:\n    display.show(i)\n    losses.reset()\n"),
+        displayed(**STARRED),
+        displayed(**STARRED, c=("losses, other, prefix", "other, losses, prefix")),
+        displayed(**STARRED, end="display.show(-1)\nreturn losses.avg\n"),
     ],
 )
 def test_what_writes_a_meter_out_now_and_then_is_fed_before_that(source: str) -> None:
@@ -1300,6 +1309,15 @@ def test_what_writes_a_meter_out_now_and_then_is_fed_before_that(source: str) ->
     "source",
     [
         displayed(body="display.show(i)\nx = x + 1\n"),
+        displayed(**STARRED, body=NOW_AND_THEN + "print(display.meters[0])\n"),
+        displayed(
+            **STARRED, c=("        self.meters = meters\n", "        self.meters = meters[1:]\n")
+        ),
+        displayed(
+            a=("steps, meters, prefix", "steps, first, *meters, prefix"),
+            b=("[losses, other], prefix", "losses, other, prefix"),
+            c=("        self.meters = meters\n", "        self.meters = (first, *meters)\n"),
+        ),
         displayed(body=NOW_AND_THEN + "print(display.meters[0])\n"),
         displayed(body="if i % 3 == 0:\n    show = display.show\nshow(i)\n"),
         displayed(a=("        self.meters = meters\n", "        self.meters = meters\n" * 2)),

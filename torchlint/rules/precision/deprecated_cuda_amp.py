@@ -57,13 +57,13 @@ scaler = torch.amp.GradScaler("cuda") if TORCH_2_4 else torch.cuda.amp.GradScale
 
 ## Fix safety
 Safe from torch 2.4 on: same arguments, same values. The new `autocast` takes its defaults from an
-outer one or from `torch.set_autocast_dtype`; where a file of the project sets them, the fix is
-unsafe. Where nothing in the project says which torch it needs, the fix is unsafe, for
-`torch.amp.autocast` came with torch 1.12, `GradScaler` with 2.3 and the decorators with 2.4. It is
-unsafe also where other code may notice that the class is another one: a scaler or context that is
-handed on, an import that another file uses or binds anew, code that collects warnings. The old
-classes are subclasses of the new ones. An import is only changed together with all places that use
-it.
+outer one or from `torch.set_autocast_dtype`; where a file of the project sets them, or the code
+around it gives an outer one others, the fix is unsafe. Where nothing in the project says which
+torch it needs, the fix is unsafe, for `torch.amp.autocast` came with torch 1.12, `GradScaler` with
+2.3 and the decorators with 2.4. It is unsafe also where other code may notice that the class is
+another one: a scaler or context that is handed on, an import that another file uses or binds anew,
+code that collects warnings. The old classes are subclasses of the new ones. An import is only
+changed together with all places that use it.
 
 ## Measure
 Not timed: nothing gets faster, as the new names do the same.
@@ -245,6 +245,8 @@ def _doubts(module: Module, use: cst.BaseExpression) -> Iterator[str]:
         yield _SCALER
     if name == "autocast" and not amp.only_entered(module, use):
         yield _CONTEXT
+    if name == "autocast" and amp.inside_other_settings(module, use):
+        yield _TAKES_OVER
 
 
 def _name(module: Module, use: cst.BaseExpression) -> str:

@@ -268,7 +268,8 @@ def _evaluates(module: Module, node: cst.Call) -> bool:
     off = is_frozen(module, node.func) or volatile(module, node)
     off = off or _without_graph(module, node) or still_by_project(module, node.func)
     off = off or switched_off_elsewhere(module, node) or decides_on_autograd(module, node)
-    return not (off or any(proves_no_grad(module, place) for place in around))
+    off = off or any(proves_no_grad(module, place) for place in around)
+    return not off and graph_fate(module, node) is not GraphOutcome.WANTED
 
 
 @rule.on(cst.Call, runs="train")
@@ -424,6 +425,8 @@ def _fix(module: Module, node: cst.Call, heat: Heat) -> Fix | None:
     need, function = NeedImport("torch", torch), module.function(node)
     loops = module.within(function or module.root, cst.For, cst.While)
     trains = any(loop_kind(module, loop) in (LoopKind.TRAIN, LoopKind.EPOCH) for loop in loops)
+    calls = module.within(function or module.root, cst.Call)
+    trains = trains or any(method_called(each) in ("backward", "grad") for each in calls)
     if (
         function is not None
         and not trains

@@ -76,11 +76,10 @@ class Features(nn.Module):
 ```
 
 ## Fix safety
-Unsafe: `persistent=False` leaves the keys of `state_dict` as they are, but a buffer follows
-`.half()` and `.to(dtype)`, is copied by `deepcopy` and by EMA code, and DistributedDataParallel
-broadcasts buffers at each forward by default. Nothing is offered for globals, where the assignment
-binds more than the attribute or comes before `super().__init__()`, and where the class has the name
-already, as `register_buffer` would raise there.
+A tensor under an attribute that becomes a buffer follows the module to the device, also for code
+that expects it on the CPU: unsafe. Nothing is offered for globals, where the assignment binds more
+than the attribute or comes before `super().__init__()`, and where the class has the name already,
+as `register_buffer` would raise there.
 
 A list that repeats one number, and a range that counts up from 0 with a dtype, are filled on the
 device instead: safe, as the bits and the dtype are the same. Unsafe for other ranges, which
@@ -89,7 +88,10 @@ device instead: safe, as the bits and the dtype are the same. Unsafe for other r
 constant that a method builds and binds to a name becomes a buffer where nothing writes into it or
 hands it on, with the views and casts behind it that are the same in each call. The move goes with
 them where it is to the device of what a layer gives, or of what the method is given in a class that
-runs layers of its own.
+runs layers of its own. That is safe where nothing in the project converts a network to another
+dtype (`.half()`), looks at its buffers or saves the object: `persistent=False` leaves the keys of
+`state_dict` as they are, and deepcopy and DistributedDataParallel copy what does not change. It
+needs torch 1.6.
 
 ## Measure
 One call of the module. On a CPU no gain is expected: what is saved is a copy over the bus and the
@@ -115,6 +117,7 @@ from torchlint.rules.transfer._constant_moved_every_forward.constants import (
     host_constant_of,
 )
 from torchlint.rules.transfer._constant_moved_every_forward.fixes import (
+    BUFFER,
     filled_there,
     kept_as_buffer,
 )
@@ -133,11 +136,6 @@ _LITERAL = (
     "`{expr}` is built from constants and copied in every step; fill it on the device, or "
     "keep a copy there."
 )
-_NOTE = (
-    "A buffer follows .half() and .to(dtype), is copied with the module, and DDP broadcasts "
-    "it at each forward."
-)
-
 _COMPUTED = (
     "`{expr}` is computed on the host, of sizes and constants alone, and copied in every step; "
     "compute it on the device with torch."
@@ -255,7 +253,7 @@ def _fix(module: Module, constant: HostConstant) -> Fix | None:
     new = call.with_changes(
         args=[call.args[0], call.args[1].with_changes(value=made.value), call.args[2]]
     )
-    return Fix((Replace(made, cst.Expr(new)),), Safety.UNSAFE, "Register it as a buffer", _NOTE)
+    return Fix((Replace(made, cst.Expr(new)),), Safety.UNSAFE, "Register it as a buffer", BUFFER)
 
 
 def _after_super(module: Module, made: cst.Assign, function: cst.FunctionDef) -> bool:

@@ -21,12 +21,14 @@ from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.module import Module
 from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.question import question
+from torchlint.semantic.torch import dtypes
 from torchlint.semantic.uses.forward_state import keeps_state
 from torchlint.semantic.uses.observers import has_own_tensors, may_be_mps, says
 
 ACCELERATOR = "accelerator-is-cuda"
 AUTOCASTS = "autocasts-stand-alone"
 BATCHES = "batches-are-tensors"
+BUFFERS = "networks-stay-as-made"
 EVALUATIONS = "evaluations-are-not-trained-on"
 FRAMES = "nothing-reads-frames"
 GRAPH = "same-without-graph"
@@ -127,20 +129,34 @@ _SEVERAL = Wording(
     ("cuda:", ".cuda(", "device_map", "pipeline_parallel", "PipelineStage"),
 )
 """Words without which a process puts what it computes on one accelerator."""
+_WIDTHS = "|".join(sorted(dtypes.spelled(dtypes.of_kind("half", "double"))))
+"""The dtypes of floating numbers but for that of most networks."""
+_NETWORKS = r"(?i:model|net|network|classifier|generator|discriminator|[gd]_net|net[gd])"
+_CONVERTED = regex(
+    rf"\.(?:{_WIDTHS})\(|\.(?:to|type)\([^)\n]*(?i:dtype|{_WIDTHS})"
+    r"|\btorch_dtype\b|\bset_default_\w*(?:type|device)\b|\bapex\b|\bdeepspeed\b"
+    r"|\b(?:FSDP|FullyShardedDataParallel|fully_shard)\b|\b(?:named_)?buffers\("
+    r"|\bfrom_pretrained\b|\binit_empty_weights\b|[\"']meta[\"']|\bto_empty\("
+    r"|\btorch\.(?:jit|package)\b|\blog_model\("
+    rf"|\.(?:save|dump)\([\w.= ]*{_NETWORKS}\w*\s*,"
+    rf"|[\"']\w+[\"']\s*:\s*(?:self\.)?(?:\w+_)?{_NETWORKS}\d?(?:\.module)?\s*(?:[,}}\n]|if\b)"
+)
+"""Words without which a network keeps the dtype that it was made in, and files hold its weights
+alone: a buffer is converted with it, and is written where the object is."""
 _REPLACED = regex(
     r"\n[^\S\n]*(?:torch|F|nn|Tensor|functional|builtins)\."
-    r"(?!(?:backends|_dynamo|_inductor|load|save|print|input)\b)[\w.]+\s*=[^=]"
+    r"(?!(?:backends|_dynamo|_inductor|load|save|print|input|(?:nn\.)?init)\b)[\w.]+\s*=[^=]"
 )
 _SET = Wording(
     regex(
-        r"(?<!monkeypatch\.)\bsetattr\(\s*(?:torch|F|nn|functional)\b"
+        r"(?<!monkeypatch\.)\bsetattr\(\s*(?:torch|F|nn|functional)\b(?!(?:\.nn)?\.init\b)"
         r"|\bglobals\(\)\[[\"'](?:float|int)[\"']\]\s*=|\bexec\([\"'](?:float|int)\b"
     ),
     ("setattr(", "globals()[", "exec("),
 )
 """Words without which torch's functions are torch's; what tests replace is put back. What changes
-settings of a backend or the compiler, how files are read or which process prints, changes nothing
-that a fix calls."""
+settings of a backend or the compiler, how weights are first set, how files are read or which
+process prints, changes nothing that a fix calls."""
 
 
 @question(ground=True)
@@ -174,6 +190,13 @@ def minds_graph(module: Module) -> bool:
     """Say whether a network of the project may compute otherwise where autograd records no
     graph, or keep what it has computed for its next run."""
     return says(module, _GRAPH) or said_somewhere(module, partial(keeps_state, "def forward("))
+
+
+@question(ground=True)
+def converts_networks(module: Module) -> bool:
+    """Say whether the project may convert a network to another dtype, look at its buffers, or write
+    the object to a file."""
+    return says(module, _CONVERTED)
 
 
 @question(ground=True)
@@ -214,6 +237,11 @@ ASSUMPTIONS: Mapping[str, Assumption] = MappingProxyType(
             "What a program takes out of a loader's batch and moves to the device is a tensor.",
             own_batches,
         ),
+        BUFFERS: Assumption(
+            "A network keeps the dtype that it was made in, nobody counts its buffers, and files "
+            "hold its weights, not the object.",
+            converts_networks,
+        ),
         EVALUATIONS: Assumption(
             "In an evaluation, what objects other than networks give has no graph, or nobody asks "
             "for it.",
@@ -239,7 +267,7 @@ ASSUMPTIONS: Mapping[str, Assumption] = MappingProxyType(
             None,
         ),
         ONE_DEVICE: Assumption(
-            "The numbers that a step reads lie on one device.",
+            "What a step computes with lies on one device.",
             several_devices,
         ),
         PINNED: Assumption(

@@ -9,7 +9,14 @@ import libcst as cst
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.code.tree import COMPREHENSIONS, attr_of, has_star, is_name
+from torchlint.semantic.code.tree import (
+    COMPREHENSIONS,
+    attr_of,
+    has_star,
+    is_name,
+    keyword_of,
+    positional,
+)
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch.names import MOVES
@@ -164,14 +171,13 @@ def number_store(module: Module, update: cst.Call) -> dict[str, cst.BaseExpressi
 )
 def display_of(module: Module, use: cst.CSTNode) -> list[cst.Name] | None:
     """Return the reads of what ``progress = ProgressMeter(n, [losses, top1])`` makes, where `use`
-    is a meter in the list: its class writes the meters out in its methods and does no more with
-    them, and each read calls one of these."""
-    element = module.parent(use)
-    shown = module.parent(element)
-    arg = module.parent(shown)
+    is a meter in the list, or one of ``*meters``: its class writes the meters out in its methods
+    and does no more with them, and each read calls one of these."""
+    arg = module.parent(use)
+    if isinstance(arg, cst.Element):
+        row = module.parent(arg)
+        arg = module.parent(row) if isinstance(row, (cst.List, cst.Tuple)) else None
     made = module.parent(arg)
-    if not (isinstance(element, cst.Element) and isinstance(shown, (cst.List, cst.Tuple))):
-        return None
     match module.parent(made):
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as target)]):
             pass
@@ -186,11 +192,7 @@ def display_of(module: Module, use: cst.CSTNode) -> list[cst.Name] | None:
     where, cls = found
     methods = {each.name.value: each for each in _methods(cls)}
     start = methods.get("__init__")
-    names = [each.name.value for each in start.params.params[1:]] if start is not None else []
-    place = (
-        [each for each in made.args if each.keyword is None].index(arg) if not arg.keyword else 0
-    )
-    name = arg.keyword.value if arg.keyword else names[place] if place < len(names) else None
+    name = _parameter(start, made, arg, listed=arg.value is not use) if start is not None else None
     if start is None or name is None or not _only_shows(where, cls, start, name):
         return None
     reads = reads_of(module, owner, target.value)
@@ -201,6 +203,16 @@ def display_of(module: Module, use: cst.CSTNode) -> list[cst.Name] | None:
         if not known or not isinstance(call, cst.Call) or call.func is not method:
             return None
     return reads
+
+
+def _parameter(start: cst.FunctionDef, made: cst.Call, arg: cst.Arg, *, listed: bool) -> str | None:
+    """Return the parameter that holds some meters: what takes the list of them, or `*meters`."""
+    names = [each.name.value for each in start.params.params[1:]]
+    place = positional(made).index(arg.value) if arg.keyword is None else -1
+    if listed:
+        return keyword_of(arg) or next(iter(names[place : place + 1]), None)
+    rest = start.params.star_arg
+    return rest.name.value if isinstance(rest, cst.Param) and place >= len(names) else None
 
 
 def _only_shows(module: Module, cls: cst.ClassDef, start: cst.FunctionDef, name: str) -> bool:

@@ -8,14 +8,16 @@ Given the same arguments, ``torch.cuda.amp.autocast`` and ``torch.amp.autocast("
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.semantic.code.bindings import binds_globally, starred_over
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.imports import import_of
 from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.tree import keyword_of, positional
 from torchlint.semantic.module import Module
 from torchlint.semantic.project.asked import reached_elsewhere
 
@@ -40,6 +42,37 @@ def only_entered(module: Module, use: cst.BaseExpression) -> bool:
             and isinstance(module.parent(call), cst.Expr)
         )
     return isinstance(above, cst.Decorator)
+
+
+_CASTS = regex(r"torch\.(?:amp\.|(?:cuda|cpu)\.amp\.)?autocast$")
+_OLD = ("enabled", "dtype", "cache_enabled")
+"""Parameters of the old class, in order."""
+
+
+def inside_other_settings(module: Module, use: cst.BaseExpression) -> bool:
+    """Say whether a context is entered inside another autocast, a block's or a decorator's, which
+    may set what this one leaves to a default."""
+    own = (
+        {*_OLD[: len(positional(use))], *map(keyword_of, use.args)}
+        if isinstance(use, cst.Call)
+        else ()
+    )
+    return any(
+        isinstance(other, cst.Call)
+        and _CASTS.match(module.name(other.func) or "")
+        and (set(map(keyword_of, other.args)) | set(_OLD[1 : len(positional(other))]))
+        & (set(_OLD[1:]) - set(own))
+        for above in module.ancestors(use)
+        for other in _contexts(above)
+        if other is not use
+    )
+
+
+def _contexts(node: cst.CSTNode) -> Sequence[cst.BaseExpression]:
+    """Return the contexts that a block enters, or the decorators of a function."""
+    if isinstance(node, cst.With):
+        return [each.item for each in node.items]
+    return [each.decorator for each in node.decorators] if isinstance(node, cst.FunctionDef) else ()
 
 
 def private(module: Module, home: cst.CSTNode, names: Iterable[str]) -> bool:

@@ -27,7 +27,7 @@ from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import attr_of, has_star, is_name, method_called
 from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.torch import dtypes, ops
-from torchlint.semantic.uses.assumptions import PATCHED, TORCH
+from torchlint.semantic.uses.assumptions import BUFFERS, ONE_DEVICE, PATCHED, TORCH
 from torchlint.semantic.uses.object_uses import object_uses
 from torchlint.semantic.values.classes import family_of, is_network
 from torchlint.semantic.values.counts import counts_up
@@ -49,18 +49,25 @@ _NOTES = {
     "none": "Of an empty range torch.tensor makes floats, and torch.arange integers.",
     "default": "Where the default dtype was changed, torch.Tensor would have had that.",
     "number": "Where it is no number but a tensor, a new one is filled with its number.",
-    "buffer": (
-        "A buffer follows .half() and .to(dtype), is copied with the module, and DDP broadcasts it "
-        "at each forward."
-    ),
+    "version": "It needs torch 1.6 or newer.",
     "input": "The input is taken to lie on the module's device, whose layers it meets.",
 }
 
 
-def _fix(whys: Iterable[str], edits: list[NodeEdit], title: str) -> Fix:
+BUFFER = (
+    "A buffer follows .half() and .to(dtype), is copied with the module, and DDP broadcasts it at "
+    "each forward."
+)
+_APART = "The buffer lies on the module's device, and other layers may lie elsewhere."
+_PERSISTENT = (1, 6)
+"""The torch that brought ``persistent=`` (its release notes)."""
+
+
+def _fix(whys: Iterable[str], edits: list[NodeEdit], title: str, *, buffer: bool = False) -> Fix:
     note = one_sentence(_NOTES[why] for why in sorted(set(whys)))
     safety = Safety.UNSAFE if note else Safety.SAFE
-    return Fix(tuple(edits), safety, title, note, assumes={TORCH: PATCHED})
+    assumes = {TORCH: PATCHED} | ({BUFFERS: BUFFER, ONE_DEVICE: _APART} if buffer else {})
+    return Fix(tuple(edits), safety, title, note, assumes=assumes)
 
 
 def filled_there(module: Module, maker: cst.Call) -> Fix | None:
@@ -253,9 +260,13 @@ def kept_as_buffer(module: Module, maker: cst.Call) -> Fix | None:
     if len(statement.targets) != 1 or not isinstance(target, cst.Name):
         return None
     name = _buffer_name(target.value)
-    own = [each for each in cls.body.body if each is function]
     first = function.params.params[0].name.value if function.params.params else ""
-    if not own or first != "self" or function.decorators or not is_network(module, cls):
+    if (
+        function not in cls.body.body
+        or first != "self"
+        or function.decorators
+        or not is_network(module, cls)
+    ):
         return None
     taken = module.tree.named(name) or f'"{name}"' in module.text or f"'{name}'" in module.text
     if taken or keyword_argument(module, maker, "device") is not None:
@@ -263,11 +274,13 @@ def kept_as_buffer(module: Module, maker: cst.Call) -> Fix | None:
     if _made_again(module, cls, statement, name):
         return None  # One buffer holds one of them, and ``register_buffer`` overwrites it.
     steps = _steps(module, _wrapped(module, maker))
-    made, whys = steps[-1], ["buffer"]
+    made, whys = steps[-1], ["version"] if module.target_torch < _PERSISTENT else []
     moved = _step_of(module, made)
     move: cst.Call | None = None
     if isinstance(moved, cst.Call) and (found := transfer_of(module, moved)) is not None:
-        move = moved if _plain(module, found) and _is_own_device(module, cls, found) else None
+        own = _own_device(module, cls, found) if _plain(module, found) else None
+        move = moved if own is not None else None
+        whys += [own] if own else []
     held: list[cst.BaseExpression] = [maker, *steps, *([move] if move is not None else ())]
     if any(object_uses(module, each) for each in held):
         return None
@@ -279,11 +292,9 @@ def kept_as_buffer(module: Module, maker: cst.Call) -> Fix | None:
     line = f'self.register_buffer("{name}", {code}, persistent=False)'
     new = cst.Attribute(cst.Name("self"), cst.Name(name))
     edits: list[NodeEdit] = [InsertAfter(behind, line), Replace(move or made, new)]
-    if move is not None:
-        whys.append("input")
     if (behind := _moved_behind(module, statement, target.value)) is not None:
         edits.append(Remove(behind))
-    return _fix(whys, edits, "Keep it as a buffer")
+    return _fix(whys, edits, "Keep it as a buffer", buffer=True)
 
 
 def _buffer_name(name: str) -> str:
@@ -364,9 +375,10 @@ def _chained(maker: cst.Call, steps: list[cst.BaseExpression]) -> cst.BaseExpres
     return at
 
 
-def _is_own_device(module: Module, cls: cst.ClassDef, move: Transfer) -> bool:
-    """Say whether a move goes to where a module's layers lie: the device of what they give, or of
-    what the method is given, in a class that runs layers."""
+def _own_device(module: Module, cls: cst.ClassDef, move: Transfer) -> str | None:
+    """Return why a move may not go to where a module's layers lie, nothing where it goes to the
+    device of what they give, "input" where to that of what the method is given, in a class that
+    runs layers; None where it may go anywhere."""
     target = move.target
     if isinstance(target, cst.Name):
         match definitions_of(module, target):
@@ -376,21 +388,19 @@ def _is_own_device(module: Module, cls: cst.ClassDef, move: Transfer) -> bool:
         case cst.Attribute(value=cst.Name() as tensor, attr=cst.Name("device")):
             pass
         case _:
-            return False
+            return None
     found = definitions_of(module, tensor)
-    if not found or not any(
-        _runs_layer(module, cls, call) for call in module.within(cls.body, cst.Call, nested=True)
-    ):
-        return False
-    return all(
-        each is module.function(tensor)
-        or (
-            isinstance(each, cst.Assign)
-            and isinstance(each.value, cst.Call)
-            and _runs_layer(module, cls, each.value)
-        )
-        for each in found
-    )
+    given = [each for each in found if each is module.function(tensor)]
+    made = [each.value for each in found if isinstance(each, cst.Assign)]
+    layers = [
+        call for call in made if isinstance(call, cst.Call) and _runs_layer(module, cls, call)
+    ]
+    if not found or len(given) + len(layers) < len(found):
+        return None
+    calls = module.within(cls.body, cst.Call, nested=True)
+    if layers or any(_runs_layer(module, cls, call) for call in calls):
+        return "input" if given else ""
+    return None
 
 
 def _runs_layer(module: Module, cls: cst.ClassDef, call: cst.Call) -> bool:

@@ -283,14 +283,13 @@ def _brought(module: Module, index: cst.Name) -> Fix | None:
     if known is None or any(module.function(each) is not home for each in tensors):
         return None
     several = len({module.source_of(each) for each in tensors}) > 1
-    note = _SEVERAL if several else ""
     torch = name_for_module(module, "torch", "torch")
     where = cst.parse_expression(f"{torch}.as_tensor(at, device={known.value}.device)")
     target = cst.CompFor(cst.Name("at"), call)
     new = cst.Call(cst.Name("tuple"), [cst.Arg(cst.GeneratorExp(where, target, lpar=[], rpar=[]))])
-    safety = Safety.UNSAFE if note else Safety.SAFE
     edits = (Replace(call, new), NeedImport("torch", torch))
-    return Fix(edits, safety, "Bring the index to the device once", note)
+    assumes = {TORCH: PATCHED} | ({ONE_DEVICE: _SEVERAL} if several else {})
+    return Fix(edits, Safety.SAFE, "Bring the index to the device once", assumes=assumes)
 
 
 def _indexed_by(module: Module, read: cst.Name) -> cst.Name | None:
