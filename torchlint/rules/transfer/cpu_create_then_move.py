@@ -292,9 +292,13 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         yield Hit(node, words, message=_HOIST)
     elif heat.hot:
         device = _where_moved(module, transfer, made[0]) or device
-        for factory in hot:
-            here = module.function(factory) is module.function(node)
-            yield _made_before(module, factory, hot, device if here else "…")
+        here = [each for each in hot if module.function(each) is module.function(node)]
+        for factory in here:
+            yield _made_before(module, factory, hot, device)
+        if not here:
+            # Each call of the helper is copied where it is moved.
+            words["factory"] = module.shown(hot[0].func)
+            yield Hit(node, words, _placed(module, hot[0]), message=_COPIES)
 
 
 def _made_before(

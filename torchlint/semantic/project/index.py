@@ -25,6 +25,7 @@ class Origin:
         bases: the bases of a class as dotted names; ``""`` for one that is no plain name.
         line: of a definition, so that two of one name are told apart.
         methods: those that a class itself defines.
+        makes: what each return of a function is a call of, as a dotted name: ``return Net(n)``.
     """
 
     kind: str
@@ -32,6 +33,7 @@ class Origin:
     bases: tuple[str, ...] = ()
     line: int = 0
     methods: frozenset[str] = frozenset()
+    makes: str = ""
 
 
 @frozen
@@ -70,6 +72,46 @@ def _dotted(node: ast.expr) -> str:
     return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else ""
 
 
+_MOVES = ("to", "cuda", "cpu", "eval", "train", "double", "float", "half")
+"""Methods of a network that give it back."""
+
+
+def _made(function: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
+    """Return the one name of which each return of a function gives a call, ``""`` where one gives
+    anything else: also under a name of its own that nothing else is bound to."""
+    own, todo = list[ast.AST](), list[ast.AST](function.body)
+    while todo:
+        own.append(node := todo.pop())
+        todo += () if isinstance(node, (*DEFS, ast.Lambda)) else ast.iter_child_nodes(node)
+    returns = [node.value for node in own if isinstance(node, ast.Return)]
+    names = {_constructed(value, own) for value in returns}
+    return names.pop() if len(names) == 1 and isinstance(function, ast.FunctionDef) else ""
+
+
+def _constructed(value: ast.expr | None, own: list[ast.AST]) -> str:
+    while (
+        isinstance(value, ast.Call)
+        and isinstance(value.func, ast.Attribute)
+        and value.func.attr in _MOVES
+    ):
+        value = value.func.value
+    if isinstance(value, ast.Call):
+        return _dotted(value.func)
+    if not isinstance(value, ast.Name):
+        return ""
+    name = value.id
+    made = {
+        _constructed(node.value, [])
+        for node in own
+        if isinstance(node, ast.Assign) and any(_dotted(each) == name for each in node.targets)
+    } - {""}
+    bound = sum(
+        isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store)
+        for node in own
+    )
+    return made.pop() if len(made) == 1 and bound == 1 else ""
+
+
 class _Collector:
     def __init__(self) -> None:
         self.origins: dict[str, set[Origin]] = {}
@@ -85,7 +127,7 @@ class _Collector:
             methods = frozenset(each.name for each in node.body if isinstance(each, DEFS))
             self._bind(node.name, Origin(CLASS, "", bases, node.lineno, methods))
         elif isinstance(node, DEFS):
-            self._bind(node.name, Origin(FUNCTION, line=node.lineno))
+            self._bind(node.name, Origin(FUNCTION, line=node.lineno, makes=_made(node)))
         elif isinstance(node, ast.Import):
             for item in node.names:
                 first = item.name.partition(".")[0]

@@ -1168,6 +1168,18 @@ class Project:
         self._trail.add(trail)
         return targets
 
+    def made_by(self, function: Definition) -> Definition | None:
+        """Return the class of the project of which a function returns a new object each time, as
+        the text of its file says."""
+        for _ in range(_HOPS):
+            origin = self.index(function.path).names.get(function.name)
+            makes = origin.makes if origin is not None else ""
+            found = self.member(function.path, makes.split(".")) if makes else None
+            if not isinstance(found, Definition) or found.kind == CLASS:
+                return found if isinstance(found, Definition) else None
+            function = found
+        return None
+
     def lineage(self, definition: Definition) -> Lineage:
         """Return the ancestors of a class of the project, itself first."""
         if definition not in self._lineages:
