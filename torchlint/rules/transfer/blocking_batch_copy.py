@@ -255,7 +255,7 @@ rule = Rule(
     triggers=(b".to", b".cuda"),
     yields_to=("TL102", "TL104", "TL110", "TL902"),
     equivalence="bitwise",
-    runs="batch",
+    runs="hot",
 )
 
 
@@ -263,6 +263,9 @@ rule = Rule(
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     transfer = _blocking(module, node)
     if transfer is None or not said_somewhere(module, _speaks_of_a_loader):
+        return
+    heat = heat_of(module, node)
+    if heat.grade is Grade.FORWARD and inferred(module, transfer.source).origin != "batch":
         return
     if brought_by_framework(module, node):
         return
@@ -281,7 +284,6 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if _is_tokenized(module, transfer.source):
         yield Hit(node, severity=Severity.INFO, message=_TOKENIZED)
         return
-    heat = heat_of(module, node)
     stays = ends_in_wait(module, node)
     if stays is not None and not heat.train:
         return

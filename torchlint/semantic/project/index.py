@@ -25,6 +25,7 @@ class Origin:
         bases: the bases of a class as dotted names; ``""`` for one that is no plain name.
         line: of a definition, so that two of one name are told apart.
         methods: those that a class itself defines.
+        abstract: those of them that do nothing, and are for other classes to define.
         makes: what each return of a function is a call of, as a dotted name: ``return Net(n)``.
     """
 
@@ -33,6 +34,7 @@ class Origin:
     bases: tuple[str, ...] = ()
     line: int = 0
     methods: frozenset[str] = frozenset()
+    abstract: frozenset[str] = frozenset()
     makes: str = ""
 
 
@@ -70,6 +72,17 @@ def _dotted(node: ast.expr) -> str:
         parts.append(node.attr)
         node = node.value
     return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else ""
+
+
+def _is_idle(node: ast.stmt) -> bool:
+    """Say whether a statement does nothing: a docstring, ``pass``, ``...``, and ``raise
+    NotImplementedError`` too."""
+    match node:
+        case ast.Pass() | ast.Expr(value=ast.Constant()):
+            return True
+        case ast.Raise(exc=ast.Call(func=ast.Name(name)) | ast.Name(name)):
+            return name == "NotImplementedError"
+    return False
 
 
 _MOVES = ("to", "cuda", "cpu", "eval", "train", "double", "float", "half")
@@ -124,8 +137,10 @@ class _Collector:
     def _statement(self, node: ast.stmt) -> None:
         if isinstance(node, ast.ClassDef):
             bases = tuple(_dotted(base) for base in node.bases)
-            methods = frozenset(each.name for each in node.body if isinstance(each, DEFS))
-            self._bind(node.name, Origin(CLASS, "", bases, node.lineno, methods))
+            defined = [each for each in node.body if isinstance(each, DEFS)]
+            methods = frozenset(each.name for each in defined)
+            abstract = frozenset(each.name for each in defined if all(map(_is_idle, each.body)))
+            self._bind(node.name, Origin(CLASS, "", bases, node.lineno, methods, abstract))
         elif isinstance(node, DEFS):
             self._bind(node.name, Origin(FUNCTION, line=node.lineno, makes=_made(node)))
         elif isinstance(node, ast.Import):
