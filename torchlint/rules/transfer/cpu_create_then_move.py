@@ -158,7 +158,9 @@ from torchlint.semantic.uses.unavoidable_syncs import (
     waits_next,
     waits_to_copy_up,
 )
+from torchlint.semantic.values.definitions_behind import functions, returned
 from torchlint.semantic.values.inferred import inferred
+from torchlint.semantic.values.params import bind
 from torchlint.semantic.values.place import on_device
 from torchlint.semantic.values.tensor_types import device_flag
 from torchlint.semantic.values.value import CPU
@@ -181,6 +183,7 @@ _LIKE = ops.dotted("factory", "like")
 _MOVES = ops.having("move")
 _STRANGE = frozenset("layout memory_format names".split())
 _COPIES = "`{expr}` was built on the CPU by {factory} and is copied; build it with device={dev}."
+_HELPER = "{factory} builds on the CPU, and `{helper}` copies it; pass device= instead."
 _OLD = (
     "{factory} of sizes builds on the CPU and is then copied; use torch.{maker}(…, device={dev}) "
     "instead."
@@ -299,6 +302,61 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
             # Each call of the helper is copied where it is moved.
             words["factory"] = module.shown(hot[0].func)
             yield Hit(node, words, _placed(module, hot[0]), message=_COPIES)
+
+
+@rule.on(cst.Call, runs="hot")
+def check_helper(node: cst.Call, module: Module) -> Iterator[Hit]:
+    """Find CPU tensors that a function of the project brings to the device,
+    ``to_var(torch.randn(n))``."""
+    given = [arg.value for arg in node.args if not arg.star]
+    if module.name(node.func) in ops.FACTORIES or not any(
+        inferred(module, each).device == CPU for each in given
+    ):
+        return
+    brought = _brought(module, node) if on_device(module, node) is True else None
+    made = factories_of(module, brought) if brought is not None else []
+    made = [f for f in made if inferred(module, f).device == CPU and takes_device(module, f)]
+    if brought is None or not made or not heat_of(module, made[0]).hot:
+        return
+    words = {"helper": module.shown(node.func), "factory": module.shown(made[0].func)}
+    little = _gains_little(module, node, made[0])
+    if little is None:
+        yield Hit(node, words, message=_HELPER)
+    else:
+        words["beside"] = little[1]
+        yield Hit(node, words, severity=Severity.INFO, message=_HELPER + little[0])
+
+
+def _brought(module: Module, call: cst.Call) -> cst.BaseExpression | None:
+    """Return what a call gives one function of the project, which only moves it and gives it
+    back."""
+    found = functions(module, call)
+    if len(found) != 1 or not isinstance(found[0][1], cst.FunctionDef):
+        return None
+    where, function = found[0]
+    method = isinstance(call.func, cst.Attribute) and where.class_of(function) is not None
+    for name, given in bind(function, call, method).items():
+        moves = (
+            each
+            for each in where.within(function, cst.Call)
+            if method_called(each) in _MOVES and _begins_with(where, each, name)
+        )
+        results = returned(where, function)
+        if any(moves) and results and all(_begins_with(where, each, name) for each in results):
+            return given
+    return None
+
+
+def _begins_with(module: Module, node: cst.BaseExpression, name: str) -> bool:
+    """Say whether an expression is a name, or what methods and ``Variable`` make of it."""
+    while isinstance(node, cst.Call):
+        if module.name(node.func) == "torch.autograd.Variable" and node.args:
+            node = node.args[0].value
+        elif isinstance(node.func, cst.Attribute) and module.name(node.func) is None:
+            node = node.func.value
+        else:
+            return False
+    return isinstance(node, cst.Name) and node.value == name
 
 
 def _made_before(
