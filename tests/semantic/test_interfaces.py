@@ -56,7 +56,11 @@ def run(model, x):
         ("net", "def build(wide):\n    made = Net()\n    return made.cuda().eval()\n", True),
         ("make", "from net import Net\n\ndef build(wide):\n    return inner()\n", True),
         ("net", "def build(wide):\n    return Net() if wide else Other()\n", False),
-        ("net", "def build(wide):\n    if wide:\n        return Other()\n    return Net()\n", False),
+        (
+            "net",
+            "def build(wide):\n    if wide:\n        return Other()\n    return Net()\n",
+            False,
+        ),
         (
             "net",
             "def build(wide):\n    made = Net()\n    if wide:\n        made = Other()\n"
@@ -68,9 +72,7 @@ def run(model, x):
         ("net", "def build(wide):\n    made = yield\n    return made\n", False),
     ],
 )
-def test_a_factory_in_a_third_file(
-    module: str, build: str, known: bool, tmp_path: Path
-) -> None:
+def test_a_factory_in_a_third_file(module: str, build: str, known: bool, tmp_path: Path) -> None:
     inner = "\n\ndef inner():\n    return Net().to('cuda')\n" if module == "make" else ""
     files = {
         "net.py": NET + ("\n\n" + build if module == "net" else ""),
@@ -129,9 +131,7 @@ if __name__ == "__main__":
         ("x", "net(batch)", "forward"),
     ],
 )
-def test_what_forward_is_given(
-    moved: str, call: str, origin: str | None, tmp_path: Path
-) -> None:
+def test_what_forward_is_given(moved: str, call: str, origin: str | None, tmp_path: Path) -> None:
     if "cuda" in moved:
         moved = "x.to('cuda')"
     files = {"net.py": FORWARD.format(moved=moved), "train.py": LOOP.format(call=call)}
@@ -253,13 +253,9 @@ def main(loader):
         ("keep(out)", GraphOutcome.UNKNOWN),
     ],
 )
-def test_the_graph_of_what_a_function_returns(
-    use: str, fate: GraphOutcome, tmp_path: Path
-) -> None:
+def test_the_graph_of_what_a_function_returns(use: str, fate: GraphOutcome, tmp_path: Path) -> None:
     files = {"helper.py": HELPER, "train.py": CALLER.format(use=use)}
     module = analysed(tmp_path, files, "helper.py")
-    call = next(
-        each for each in module.nodes(cst.Call) if module.source_of(each) == "net(x)"
-    )
+    call = next(each for each in module.nodes(cst.Call) if module.source_of(each) == "net(x)")
     assert inferred(module, call).tensor
     assert graph_fate(module, call) == fate

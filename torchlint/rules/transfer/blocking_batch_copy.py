@@ -222,6 +222,10 @@ _TOKENIZED = (
     "what is made here of texts or pictures is in memory that no loader pins, and the copy waits; "
     "make it in the collate_fn of the DataLoader, with pin_memory=True, and pass non_blocking=True."
 )
+_SLICED = (
+    "a batch is cut out of an array and copied while the host waits; pin it first (.pin_memory()) "
+    "and pass non_blocking=True, or keep the array on the device where it fits."
+)
 _ALONE = "Copy without waiting, once the loader pins its memory"
 _NOTES = {
     "cast": "The cast then runs on the device instead of on the host.",
@@ -233,6 +237,7 @@ _NOTES = {
     "pinned": "Each batch takes memory that cannot be swapped out.",
 }
 
+_CUT_DEPTH = 3
 _HOST = regex(r"\bcpu\b", re.IGNORECASE)
 _OWNS_DEVICE = regex(
     r"model|net|module|cfg|conf|args|opt|accelerator|fabric|trainer|engine|strategy|policy|actor"
@@ -311,6 +316,46 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         fix = Fix(fix.edits, Safety.SUGGESTION, _ALONE, fix.note)
     words = {"wait": module.shown(wait) if wait is not None else ""}
     yield Hit(node, words, fix, severity, message)
+
+
+@rule.on(cst.Call, calls=TRANSFERS, runs="train")
+def check_cut(node: cst.Call, module: Module) -> Iterator[Hit]:
+    """Find batches that a training step cuts out of an array of the host, and copies."""
+    transfer = transfer_of(module, node)
+    if transfer is None or "non_blocking" in transfer.given or only_apple(module):
+        return
+    function = module.function(node)
+    pins = function is not None and "pin_memory" in module.source_of(function)
+    host = not pins and inferred(module, transfer.source).device == CPU
+    if host and _is_cut(module, transfer.source, _CUT_DEPTH):
+        yield Hit(node, message=_SLICED, severity=Severity.INFO)
+
+
+def _is_cut(module: Module, source: cst.BaseExpression, depth: int) -> bool:
+    """Say whether a tensor is made of one slice of an array, ``from_numpy(data[at : at + n])``, or
+    of several in a list."""
+    match source:
+        case cst.Name() if depth:
+            made = definitions_of(module, source)
+            return bool(made) and all(
+                isinstance(each, cst.Assign)
+                and isinstance(each.targets[0].target, cst.Name)
+                and _is_cut(module, each.value, depth - 1)
+                for each in made
+            )
+        case cst.Call(func=cst.Attribute(value=inner)) if module.name(source.func) is None:
+            return _is_cut(module, inner, depth)
+        case cst.Call(args=[cst.Arg(value=cst.ListComp(elt=inner)), *_]) if module.called(
+            source
+        ) in ops.dotted("join"):
+            return _is_cut(module, inner, depth)
+        case cst.Call(args=[cst.Arg(value=array)]) if module.called(source) == "torch.from_numpy":
+            return any(
+                isinstance(part.slice, cst.Slice) and part.slice.lower and part.slice.upper
+                for taken in module.within(array, cst.Subscript)
+                for part in taken.slice[:1]
+            )
+    return False
 
 
 def _is_tokenized(module: Module, source: cst.BaseExpression) -> bool:

@@ -290,18 +290,25 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
                 fix, words["dev"] = _placed(module, made[0]), _named(module, made[0], device)
             yield Hit(node, words, fix, severity, message=message)
         return
-    hot = [factory for factory in made if heat_of(module, factory).hot]
-    if heat.hot and not hot:
-        yield Hit(node, words, message=_HOIST)
-    elif heat.hot:
+    if heat.hot:
         device = _where_moved(module, transfer, made[0]) or device
-        here = [each for each in hot if module.function(each) is module.function(node)]
-        for factory in here:
-            yield _made_before(module, factory, hot, device)
-        if not here:
-            # Each call of the helper is copied where it is moved.
-            words["factory"] = module.shown(hot[0].func)
-            yield Hit(node, words, _placed(module, hot[0]), message=_COPIES)
+        yield from _made_apart(module, node, made, {**words, "dev": device})
+
+
+def _made_apart(
+    module: Module, node: cst.Call, made: list[cst.Call], words: dict[str, str]
+) -> Iterator[Hit]:
+    """Yield the hits of factories that stand apart from the move of what they make."""
+    hot = [factory for factory in made if heat_of(module, factory).hot]
+    here = [each for each in hot if module.function(each) is module.function(node)]
+    if not hot:
+        yield Hit(node, words, message=_HOIST)
+    elif not here:
+        # Each call of the helper is copied where it is moved.
+        words["factory"] = module.shown(hot[0].func)
+        yield Hit(node, words, _placed(module, hot[0]), message=_COPIES)
+    for factory in here:
+        yield _made_before(module, factory, hot, words["dev"])
 
 
 @rule.on(cst.Call, runs="hot")

@@ -213,7 +213,9 @@ def _is_whole(module: Module, parser: str) -> bool:
                 value = made.value if isinstance(made, cst.Assign) else None
                 own = isinstance(value, cst.Call) and _makes_parser(module, value)
                 if value is None or not (own or _is_parser(module, value)):
-                    return False  # ``parser = get_parser()`` of another file has options of its own.
+                    return (
+                        False  # ``parser = get_parser()`` of another file has options of its own.
+                    )
             case cst.Return() | cst.Attribute():
                 pass
             case _:
