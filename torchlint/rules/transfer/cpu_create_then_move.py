@@ -338,9 +338,9 @@ def _brought(module: Module, call: cst.Call) -> cst.BaseExpression | None:
     """Return what a call gives one function of the project, which only moves it and gives it
     back."""
     found = functions(module, call)
-    if len(found) != 1 or not isinstance(found[0][1], cst.FunctionDef):
+    where, function = found[0] if len(found) == 1 else (module, None)
+    if not isinstance(function, cst.FunctionDef):
         return None
-    where, function = found[0]
     method = isinstance(call.func, cst.Attribute) and where.class_of(function) is not None
     for name, given in bind(function, call, method).items():
         moves = (

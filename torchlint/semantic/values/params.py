@@ -761,13 +761,13 @@ def _moved(values: Values, function: cst.FunctionDef, depth: int) -> set[str]:
     found = set[str]()
     for call in values.tree.within(function, cst.Call):
         match call:
-            case cst.Call(func=cst.Attribute(value=moved, attr=cst.Name("to" | "cuda"))):
-                while isinstance(moved, cst.Subscript):
-                    moved = moved.value  # A part of a batch, ``features[key].to(self.device)``.
+            case cst.Call(func=cst.Attribute(value=part, attr=cst.Name("to" | "cuda"))):
+                while isinstance(part, cst.Subscript):
+                    part = part.value  # A part of a batch, ``features[key].to(self.device)``.
                 words = values.tree.within(call, cst.Name, cst.SimpleString)
                 device = any(_DEVICE.search(getattr(word, "value", "")) for word in words)
-                if device and isinstance(moved, cst.Name):
-                    found.add(moved.value)
+                if device and isinstance(part, cst.Name):
+                    found.add(part.value)
         for callee in values.flow.callees(call) if depth else ():
             if isinstance(callee, cst.FunctionDef):
                 moved = _moved(values, callee, depth - 1)
