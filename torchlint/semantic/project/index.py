@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 
 from torchlint.base.records import frozen
+from torchlint.semantic.torch.names import MOVES
 from torchlint.source.python import DEFS, needs
 
 CLASS, FUNCTION, IMPORT, ALIAS, OTHER = "class", "function", "import", "alias", "other"
@@ -85,7 +86,7 @@ def _is_idle(node: ast.stmt) -> bool:
     return False
 
 
-_MOVES = ("to", "cuda", "cpu", "eval", "train", "double", "float", "half")
+_BACK = MOVES | {"eval", "train"}
 """Methods of a network that give it back."""
 
 
@@ -105,7 +106,7 @@ def _constructed(value: ast.expr | None, own: list[ast.AST]) -> str:
     while (
         isinstance(value, ast.Call)
         and isinstance(value.func, ast.Attribute)
-        and value.func.attr in _MOVES
+        and value.func.attr in _BACK
     ):
         value = value.func.value
     if isinstance(value, ast.Call):
