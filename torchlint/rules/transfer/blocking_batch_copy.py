@@ -8,7 +8,8 @@ memory the copy overlaps with kernels. From pageable memory little is gained, so
 as well (TL202).
 
 Flagged: `.to` and `.cuda` without `non_blocking` in a loop over batches, of what a loader gives or
-a caller hands to the step, and of parts of it. Where the loader does not pin, or none of the
+a caller hands to the step, and of parts of it; in a `forward`, of what those who call the network
+hand on as a loader gave it. Where the loader does not pin, or none of the
 project does, the finding is an `info` (without workers the training process would pin, so they come
 first: TL201 says where they are worth it), and so it is in an evaluation, where most batches end in
 a read, and in a step that ends in one of a GradScaler, which reads from the device whether a
@@ -26,7 +27,8 @@ them itself (timm's); what another package makes of a batch and of what the step
 networks; a program whose device is Apple's alone, which takes no pinned memory; and what the host
 reads in the same expression, `x.to(device).tolist()`, as it then waits all the same. What a
 tokenizer makes in the step (`return_tensors=`) is an `info` that says where it should be made, and
-so is what is only copied back to the host: it should stay there.
+so is what is only copied back to the host: it should stay there. What a training step cuts out of
+an array, `torch.from_numpy(data[i : i + n])`, is an `info` that says to pin it first.
 
 ## Setup
 ```python

@@ -7,7 +7,8 @@ memory in place. PyTorch's performance tuning guide ("Create tensors directly on
 and the profiler's own pattern `ExtraCUDACopyPattern` name the same waste.
 
 Flagged: a move to the device of what a factory that takes `device=` has made on the CPU, in the
-same expression or under a name, also through a helper, and a CPU tensor of a factory that indexes a
+same expression or under a name, also through a helper that makes it, where its result is moved, or
+one that moves it (`to_var(torch.randn(n))`), and a CPU tensor of a factory that indexes a
 tensor on the device, is copied into it or exchanges values with it, or a tensor of a few numbers
 that is written into one (an `info`: the numbers can be assigned themselves). In steps and forwards
 also a list of numbers, a range, an array or a CPU tensor as index of a tensor on the device: it is
