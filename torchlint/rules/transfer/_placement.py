@@ -675,7 +675,7 @@ class _Region:
         known = {id(test) for test, _ in conditions_around(self.module, factory)}
         tests = [t for t, _ in conditions_around(self.module, at) if id(t) not in known]
         text = dotted_text(holder)
-        reads = (each for test in tests for each in self.module.within(test, cst.BaseExpression))
+        reads = (r for t in tests for r in self.module.within(t, cst.Name, cst.Attribute))
         return any(dotted_text(each) == text for each in reads)
 
     def _sets(self, device: cst.BaseExpression, here: cst.CSTNode | None) -> bool:
