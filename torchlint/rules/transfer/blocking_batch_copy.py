@@ -161,7 +161,7 @@ from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.code.scopes import scopes
-from torchlint.semantic.code.tree import attr_of, has_star, is_name
+from torchlint.semantic.code.tree import attr_of, has_star, is_name, method_called
 from torchlint.semantic.data.datasets import cuda_samples, sample_cost, takes_samples
 from torchlint.semantic.data.evaluated_batches import ends_in_wait, worked_on_in_batch
 from torchlint.semantic.data.loader_settings import pin_word
@@ -326,16 +326,23 @@ def check_cut(node: cst.Call, module: Module) -> Iterator[Hit]:
     transfer = transfer_of(module, node)
     if transfer is None or "non_blocking" in transfer.given or only_apple(module):
         return
-    function = module.function(node)
-    pins = function is not None and "pin_memory" in module.source_of(function)
-    host = not pins and inferred(module, transfer.source).device == CPU
-    if host and _is_cut(module, transfer.source, _CUT_DEPTH):
+    if inferred(module, transfer.source).device != CPU:
+        return
+    scope = module.scope(node)
+    pins = (method_called(call) == "pin_memory" for call in module.within(scope, cst.Call))
+    if _is_cut(module, transfer.source, _CUT_DEPTH) and not any(pins):
         yield Hit(node, message=_SLICED, severity=Severity.INFO)
 
 
 def _is_cut(module: Module, source: cst.BaseExpression, depth: int) -> bool:
     """Say whether a tensor is made of one slice of an array, ``from_numpy(data[at : at + n])``, or
     of several in a list."""
+    while (
+        isinstance(source, cst.Call)
+        and isinstance(source.func, cst.Attribute)
+        and module.name(source.func) is None
+    ):
+        source = source.func.value
     match source:
         case cst.Name() if depth:
             made = definitions_of(module, source)
@@ -345,8 +352,6 @@ def _is_cut(module: Module, source: cst.BaseExpression, depth: int) -> bool:
                 and _is_cut(module, each.value, depth - 1)
                 for each in made
             )
-        case cst.Call(func=cst.Attribute(value=inner)) if module.name(source.func) is None:
-            return _is_cut(module, inner, depth)
         case cst.Call(args=[cst.Arg(value=cst.ListComp(elt=inner)), *_]) if module.called(
             source
         ) in ops.dotted("join"):
