@@ -239,7 +239,7 @@ def _offered(module: Module, node: cst.Call, fix: Fix | None) -> Fix | None:
 def _evaluates(module: Module, node: cst.Call) -> bool:
     """Say whether a model runs in an evaluation, by its name or its loader's, in which nothing asks
     for gradients."""
-    if not _trainable(module, node) or in_lightning(module, node):
+    if not _records(module, node) or in_lightning(module, node):
         return False
     heat, home = heat_of(module, node), module.scope(node)
     if heat.grade is not Grade.EVAL and (heat.grade > Grade.EPOCH or not evaluates_by_name(home)):
@@ -335,7 +335,12 @@ def _unused(module: Module, node: cst.Call) -> bool:
 
 def _may_record(module: Module, node: cst.Call) -> bool:
     """Say whether a call runs a network, or gives what one gave."""
-    return _trainable(module, node) or runs_module_method(module, node) or _shared(module, node)
+    return _records(module, node) or _shared(module, node)
+
+
+def _records(module: Module, node: cst.Call) -> bool:
+    """Say whether a call runs a network, by a method of its class too."""
+    return _trainable(module, node) or runs_module_method(module, node)
 
 
 def _shared(module: Module, node: cst.Call) -> bool:
@@ -414,7 +419,7 @@ def _first(module: Module, node: cst.Call) -> bool:
     loops = module.loops(node)
     place: cst.CSTNode = loops[0] if loops else module.scope(node)
     for call in module.within(place, cst.Call):
-        if module.loops(call)[:1] == loops[:1] and _trainable(module, call):
+        if module.loops(call)[:1] == loops[:1] and _records(module, call):
             return call is node
     return True
 

@@ -8,7 +8,8 @@ memory the copy overlaps with kernels. From pageable memory little is gained, so
 as well (TL202).
 
 Flagged: `.to` and `.cuda` without `non_blocking` in a loop over batches, of what a loader gives or
-a caller hands to the step, and of parts of it. Where the loader does not pin, or none of the
+a caller hands to the step, and of parts of it; in a `forward`, of what those who call the network
+hand on as a loader gave it. Where the loader does not pin, or none of the
 project does, the finding is an `info` (without workers the training process would pin, so they come
 first: TL201 says where they are worth it), and so it is in an evaluation, where most batches end in
 a read, and in a step that ends in one of a GradScaler, which reads from the device whether a
@@ -26,7 +27,8 @@ them itself (timm's); what another package makes of a batch and of what the step
 networks; a program whose device is Apple's alone, which takes no pinned memory; and what the host
 reads in the same expression, `x.to(device).tolist()`, as it then waits all the same. What a
 tokenizer makes in the step (`return_tensors=`) is an `info` that says where it should be made, and
-so is what is only copied back to the host: it should stay there.
+so is what is only copied back to the host: it should stay there. What a training step cuts out of
+an array, `torch.from_numpy(data[i : i + n])`, is an `info` that says to pin it first.
 
 ## Setup
 ```python
@@ -160,7 +162,7 @@ from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.code.scopes import scopes
-from torchlint.semantic.code.tree import attr_of, has_star, is_name
+from torchlint.semantic.code.tree import attr_of, has_star, is_name, method_called
 from torchlint.semantic.data.datasets import cuda_samples, sample_cost, takes_samples
 from torchlint.semantic.data.evaluated_batches import ends_in_wait, worked_on_in_batch
 from torchlint.semantic.data.loader_settings import pin_word
@@ -222,6 +224,10 @@ _TOKENIZED = (
     "what is made here of texts or pictures is in memory that no loader pins, and the copy waits; "
     "make it in the collate_fn of the DataLoader, with pin_memory=True, and pass non_blocking=True."
 )
+_SLICED = (
+    "a batch is cut out of an array and copied while the host waits; pin it first (.pin_memory()) "
+    "and pass non_blocking=True, or keep the array on the device where it fits."
+)
 _ALONE = "Copy without waiting, once the loader pins its memory"
 _NOTES = {
     "cast": "The cast then runs on the device instead of on the host.",
@@ -233,6 +239,7 @@ _NOTES = {
     "pinned": "Each batch takes memory that cannot be swapped out.",
 }
 
+_CUT_DEPTH = 3
 _HOST = regex(r"\bcpu\b", re.IGNORECASE)
 _OWNS_DEVICE = regex(
     r"model|net|module|cfg|conf|args|opt|accelerator|fabric|trainer|engine|strategy|policy|actor"
@@ -255,7 +262,7 @@ rule = Rule(
     triggers=(b".to", b".cuda"),
     yields_to=("TL102", "TL104", "TL110", "TL902"),
     equivalence="bitwise",
-    runs="batch",
+    runs="hot",
 )
 
 
@@ -263,6 +270,9 @@ rule = Rule(
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     transfer = _blocking(module, node)
     if transfer is None or not said_somewhere(module, _speaks_of_a_loader):
+        return
+    heat = heat_of(module, node)
+    if heat.grade is Grade.FORWARD and inferred(module, transfer.source).origin != "batch":
         return
     if brought_by_framework(module, node):
         return
@@ -281,7 +291,6 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if _is_tokenized(module, transfer.source):
         yield Hit(node, severity=Severity.INFO, message=_TOKENIZED)
         return
-    heat = heat_of(module, node)
     stays = ends_in_wait(module, node)
     if stays is not None and not heat.train:
         return
@@ -309,6 +318,51 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         fix = Fix(fix.edits, Safety.SUGGESTION, _ALONE, fix.note)
     words = {"wait": module.shown(wait) if wait is not None else ""}
     yield Hit(node, words, fix, severity, message)
+
+
+@rule.on(cst.Call, calls=TRANSFERS, runs="train")
+def check_cut(node: cst.Call, module: Module) -> Iterator[Hit]:
+    """Find batches that a training step cuts out of an array of the host, and copies."""
+    transfer = transfer_of(module, node)
+    if transfer is None or "non_blocking" in transfer.given or only_apple(module):
+        return
+    if inferred(module, transfer.source).device != CPU:
+        return
+    scope = module.scope(node)
+    pins = (method_called(call) == "pin_memory" for call in module.within(scope, cst.Call))
+    if _is_cut(module, transfer.source, _CUT_DEPTH) and not any(pins):
+        yield Hit(node, message=_SLICED, severity=Severity.INFO)
+
+
+def _is_cut(module: Module, source: cst.BaseExpression, depth: int) -> bool:
+    """Say whether a tensor is made of one slice of an array, ``from_numpy(data[at : at + n])``, or
+    of several in a list."""
+    while (
+        isinstance(source, cst.Call)
+        and isinstance(source.func, cst.Attribute)
+        and module.name(source.func) is None
+    ):
+        source = source.func.value
+    match source:
+        case cst.Name() if depth:
+            made = definitions_of(module, source)
+            return bool(made) and all(
+                isinstance(each, cst.Assign)
+                and isinstance(each.targets[0].target, cst.Name)
+                and _is_cut(module, each.value, depth - 1)
+                for each in made
+            )
+        case cst.Call(args=[cst.Arg(value=cst.ListComp(elt=inner)), *_]) if module.called(
+            source
+        ) in ops.dotted("join"):
+            return _is_cut(module, inner, depth)
+        case cst.Call(args=[cst.Arg(value=array)]) if module.called(source) == "torch.from_numpy":
+            return any(
+                isinstance(part.slice, cst.Slice) and part.slice.lower and part.slice.upper
+                for taken in module.within(array, cst.Subscript)
+                for part in taken.slice[:1]
+            )
+    return False
 
 
 def _is_tokenized(module: Module, source: cst.BaseExpression) -> bool:

@@ -7,7 +7,8 @@ memory in place. PyTorch's performance tuning guide ("Create tensors directly on
 and the profiler's own pattern `ExtraCUDACopyPattern` name the same waste.
 
 Flagged: a move to the device of what a factory that takes `device=` has made on the CPU, in the
-same expression or under a name, also through a helper, and a CPU tensor of a factory that indexes a
+same expression or under a name, also through a helper that makes it, where its result is moved, or
+one that moves it (`to_var(torch.randn(n))`), and a CPU tensor of a factory that indexes a
 tensor on the device, is copied into it or exchanges values with it, or a tensor of a few numbers
 that is written into one (an `info`: the numbers can be assigned themselves). In steps and forwards
 also a list of numbers, a range, an array or a CPU tensor as index of a tensor on the device: it is
@@ -158,7 +159,9 @@ from torchlint.semantic.uses.unavoidable_syncs import (
     waits_next,
     waits_to_copy_up,
 )
+from torchlint.semantic.values.definitions_behind import functions, returned
 from torchlint.semantic.values.inferred import inferred
+from torchlint.semantic.values.params import bind
 from torchlint.semantic.values.place import on_device
 from torchlint.semantic.values.tensor_types import device_flag
 from torchlint.semantic.values.value import CPU
@@ -181,6 +184,7 @@ _LIKE = ops.dotted("factory", "like")
 _MOVES = ops.having("move")
 _STRANGE = frozenset("layout memory_format names".split())
 _COPIES = "`{expr}` was built on the CPU by {factory} and is copied; build it with device={dev}."
+_HELPER = "{factory} builds on the CPU, and `{helper}` copies it; pass device= instead."
 _OLD = (
     "{factory} of sizes builds on the CPU and is then copied; use torch.{maker}(…, device={dev}) "
     "instead."
@@ -287,14 +291,80 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
                 fix, words["dev"] = _placed(module, made[0]), _named(module, made[0], device)
             yield Hit(node, words, fix, severity, message=message)
         return
-    hot = [factory for factory in made if heat_of(module, factory).hot]
-    if heat.hot and not hot:
-        yield Hit(node, words, message=_HOIST)
-    elif heat.hot:
+    if heat.hot:
         device = _where_moved(module, transfer, made[0]) or device
-        for factory in hot:
-            here = module.function(factory) is module.function(node)
-            yield _made_before(module, factory, hot, device if here else "…")
+        yield from _made_apart(module, node, made, {**words, "dev": device})
+
+
+def _made_apart(
+    module: Module, node: cst.Call, made: list[cst.Call], words: dict[str, str]
+) -> Iterator[Hit]:
+    """Yield the hits of factories that stand apart from the move of what they make."""
+    hot = [factory for factory in made if heat_of(module, factory).hot]
+    here = [each for each in hot if module.function(each) is module.function(node)]
+    if not hot:
+        yield Hit(node, words, message=_HOIST)
+    elif not here:
+        # Each call of the helper is copied where it is moved.
+        words["factory"] = module.shown(hot[0].func)
+        yield Hit(node, words, _placed(module, hot[0]), message=_COPIES)
+    for factory in here:
+        yield _made_before(module, factory, hot, words["dev"])
+
+
+@rule.on(cst.Call, runs="hot")
+def check_helper(node: cst.Call, module: Module) -> Iterator[Hit]:
+    """Find CPU tensors that a function of the project brings to the device,
+    ``to_var(torch.randn(n))``."""
+    given = [arg.value for arg in node.args if not arg.star]
+    if module.name(node.func) in ops.FACTORIES or not any(
+        inferred(module, each).device == CPU for each in given
+    ):
+        return
+    brought = _brought(module, node) if on_device(module, node) is True else None
+    made = factories_of(module, brought) if brought is not None else []
+    made = [f for f in made if inferred(module, f).device == CPU and takes_device(module, f)]
+    if brought is None or not made or not heat_of(module, made[0]).hot:
+        return
+    words = {"helper": module.shown(node.func), "factory": module.shown(made[0].func)}
+    little = _gains_little(module, node, made[0])
+    if little is None:
+        yield Hit(node, words, message=_HELPER)
+    else:
+        words["beside"] = little[1]
+        yield Hit(node, words, severity=Severity.INFO, message=_HELPER + little[0])
+
+
+def _brought(module: Module, call: cst.Call) -> cst.BaseExpression | None:
+    """Return what a call gives one function of the project, which only moves it and gives it
+    back."""
+    found = functions(module, call)
+    where, function = found[0] if len(found) == 1 else (module, None)
+    if not isinstance(function, cst.FunctionDef):
+        return None
+    method = isinstance(call.func, cst.Attribute) and where.class_of(function) is not None
+    for name, given in bind(function, call, method).items():
+        moves = (
+            each
+            for each in where.within(function, cst.Call)
+            if method_called(each) in _MOVES and _begins_with(where, each, name)
+        )
+        results = returned(where, function)
+        if any(moves) and results and all(_begins_with(where, each, name) for each in results):
+            return given
+    return None
+
+
+def _begins_with(module: Module, node: cst.BaseExpression, name: str) -> bool:
+    """Say whether an expression is a name, or what methods and ``Variable`` make of it."""
+    while isinstance(node, cst.Call):
+        if module.name(node.func) == "torch.autograd.Variable" and node.args:
+            node = node.args[0].value
+        elif isinstance(node.func, cst.Attribute) and module.name(node.func) is None:
+            node = node.func.value
+        else:
+            return False
+    return isinstance(node, cst.Name) and node.value == name
 
 
 def _made_before(

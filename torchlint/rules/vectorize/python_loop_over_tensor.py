@@ -14,7 +14,8 @@ Further a loop that counts elements or writes them into a tensor one by one, gre
 boxes, a recurrent cell or layer that gets one step after another though all its inputs are there
 before the loop, and, as info, modules of one kind that get the same input one after another. For
 every sample, too: nested loops over the sizes of an array that write it element by element, and use
-nothing but Python's and NumPy's functions.
+nothing but Python's and NumPy's functions; as info, loops over labels that write to all places of
+each.
 
 ## Setup
 ```python
@@ -117,7 +118,7 @@ from torchlint.rules.vectorize._python_loop_over_tensor.iterations import (
     same_modules_in_turn,
     suppresses,
 )
-from torchlint.rules.vectorize._python_loop_over_tensor.pixels import writes_pixels
+from torchlint.rules.vectorize._python_loop_over_tensor.pixels import maps_labels, writes_pixels
 from torchlint.rules.vectorize._python_loop_over_tensor.vector_forms import vector_form
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import writes_of
@@ -175,6 +176,10 @@ _HEADS = (
 _PIXELS = (
     "Nested Python loops write an array element by element, again and again; let NumPy write all "
     "elements at once, by slices (out[:h, :w] = image) or by masks (out[image == 0] = 1)."
+)
+_LABELS = (
+    "A Python loop scans all of an array once for each label, for every sample; one look-up gives "
+    "all labels at once (table[mask], with the table made before)."
 )
 _STEPS = (
     "A Python loop hands {layer} one step after another, though all its inputs are there before; "
@@ -235,6 +240,8 @@ def check_pixels(node: cst.For, module: Module) -> Iterator[Hit]:
     outer = next((a for a in module.ancestors(node) if isinstance(a, cst.For)), None)
     if writes_pixels(module, node) and not (outer and writes_pixels(module, outer)):
         yield Hit(node, message=_PIXELS)
+    elif maps_labels(module, node):
+        yield Hit(node, message=_LABELS, severity=Severity.INFO)
 
 
 def _listed(module: Module, node: _Loop) -> bool:

@@ -208,7 +208,15 @@ def _is_whole(module: Module, parser: str) -> bool:
                 called = isinstance(module.parent(above), cst.Call)
                 if method not in _SHOWN or not called:
                     return False
-            case cst.Return() | cst.AssignTarget() | cst.Attribute():
+            case cst.AssignTarget():
+                made = module.parent(above)
+                value = made.value if isinstance(made, cst.Assign) else None
+                own = isinstance(value, cst.Call) and _makes_parser(module, value)
+                if value is None or not (own or _is_parser(module, value)):
+                    return (
+                        False  # ``parser = get_parser()`` of another file has options of its own.
+                    )
+            case cst.Return() | cst.Attribute():
                 pass
             case _:
                 return False

@@ -57,12 +57,15 @@ class Wanted:
         spelled: the names that the calling file has for it, of a method its own.
         alone: whether its name tells that a call of a method of an unknown object means it.
         overridden: says whether a class of another file has a method of the name itself.
+        stands_in: says of a class, with its ancestors, whether the method that its objects find
+            does nothing, so that an object of the function's class may be meant.
     """
 
     definition: Definition
     spelled: Collection[str]
     alone: bool
     overridden: Callable[[Definition], bool]
+    stands_in: Callable[[Sequence[Definition]], bool]
 
 
 @frozen
@@ -245,7 +248,7 @@ def _means(module: Module, call: cst.Call, wanted: Wanted) -> bool:
     receiver = call.func.value
     inherits = _inherits(module, receiver, wanted)
     if inherits is not None:
-        return inherits
+        return inherits or wanted.stands_in(_family(module, receiver))
     if any(_has(family, wanted) for family in _one_of(module, receiver)):
         return True
     value = inferred(module, receiver)

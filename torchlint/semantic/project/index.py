@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 
 from torchlint.base.records import frozen
+from torchlint.semantic.torch.names import MOVES
 from torchlint.source.python import DEFS, needs
 
 CLASS, FUNCTION, IMPORT, ALIAS, OTHER = "class", "function", "import", "alias", "other"
@@ -25,6 +26,8 @@ class Origin:
         bases: the bases of a class as dotted names; ``""`` for one that is no plain name.
         line: of a definition, so that two of one name are told apart.
         methods: those that a class itself defines.
+        abstract: those of them that do nothing, and are for other classes to define.
+        makes: what each return of a function is a call of, as a dotted name: ``return Net(n)``.
     """
 
     kind: str
@@ -32,6 +35,8 @@ class Origin:
     bases: tuple[str, ...] = ()
     line: int = 0
     methods: frozenset[str] = frozenset()
+    abstract: frozenset[str] = frozenset()
+    makes: str = ""
 
 
 @frozen
@@ -70,6 +75,57 @@ def _dotted(node: ast.expr) -> str:
     return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else ""
 
 
+def _is_idle(node: ast.stmt) -> bool:
+    """Say whether a statement does nothing: a docstring, ``pass``, ``...``, and ``raise
+    NotImplementedError`` too."""
+    match node:
+        case ast.Pass() | ast.Expr(value=ast.Constant()):
+            return True
+        case ast.Raise(exc=ast.Call(func=ast.Name(name)) | ast.Name(name)):
+            return name == "NotImplementedError"
+    return False
+
+
+_BACK = MOVES | {"eval", "train"}
+"""Methods of a network that give it back."""
+
+
+def _made(function: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
+    """Return the one name of which each return of a function gives a call, ``""`` where one gives
+    anything else: also under a name of its own that nothing else is bound to."""
+    own, todo = list[ast.AST](), list[ast.AST](function.body)
+    while todo:
+        own.append(node := todo.pop())
+        todo += () if isinstance(node, (*DEFS, ast.Lambda)) else ast.iter_child_nodes(node)
+    returns = [node.value for node in own if isinstance(node, ast.Return)]
+    names = {_constructed(value, own) for value in returns}
+    return names.pop() if len(names) == 1 and isinstance(function, ast.FunctionDef) else ""
+
+
+def _constructed(value: ast.expr | None, own: list[ast.AST]) -> str:
+    while (
+        isinstance(value, ast.Call)
+        and isinstance(value.func, ast.Attribute)
+        and value.func.attr in _BACK
+    ):
+        value = value.func.value
+    if isinstance(value, ast.Call):
+        return _dotted(value.func)
+    if not isinstance(value, ast.Name):
+        return ""
+    name = value.id
+    made = {
+        _constructed(node.value, [])
+        for node in own
+        if isinstance(node, ast.Assign) and any(_dotted(each) == name for each in node.targets)
+    } - {""}
+    bound = sum(
+        isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store)
+        for node in own
+    )
+    return made.pop() if len(made) == 1 and bound == 1 else ""
+
+
 class _Collector:
     def __init__(self) -> None:
         self.origins: dict[str, set[Origin]] = {}
@@ -82,10 +138,12 @@ class _Collector:
     def _statement(self, node: ast.stmt) -> None:
         if isinstance(node, ast.ClassDef):
             bases = tuple(_dotted(base) for base in node.bases)
-            methods = frozenset(each.name for each in node.body if isinstance(each, DEFS))
-            self._bind(node.name, Origin(CLASS, "", bases, node.lineno, methods))
+            defined = [each for each in node.body if isinstance(each, DEFS)]
+            methods = frozenset(each.name for each in defined)
+            abstract = frozenset(each.name for each in defined if all(map(_is_idle, each.body)))
+            self._bind(node.name, Origin(CLASS, "", bases, node.lineno, methods, abstract))
         elif isinstance(node, DEFS):
-            self._bind(node.name, Origin(FUNCTION, line=node.lineno))
+            self._bind(node.name, Origin(FUNCTION, line=node.lineno, makes=_made(node)))
         elif isinstance(node, ast.Import):
             for item in node.names:
                 first = item.name.partition(".")[0]

@@ -239,6 +239,9 @@ class Outside:
             return self._iterated(found, call, given) or self._instance(found)
         if found.kind != FUNCTION:
             return UNKNOWN
+        if not self.deep and self.project is not None:
+            made = self.project.made_by(found)
+            return self._instance(made) if made is not None else UNKNOWN
         key = (found, exports.shape(call), tuple(exports.plain(value) for value in given))
         return (
             self._answer(

@@ -14,7 +14,7 @@ import functools
 import os
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from torchlint.base.regex import regex
@@ -870,12 +870,26 @@ class Project:
         name = target.name.rpartition(".")[2]
 
         def overridden(cls: Definition) -> bool:
-            return self.says(cls.path, f"def {name}(")
+            called = name == "__call__" and self.says(cls.path, "def forward(")
+            return called or self.says(cls.path, f"def {name}(")
 
+        home = Definition(target.path, target.name.rpartition(".")[0], CLASS)
         for path, names in callers:
             module = self.module(path) if self._written(path).reach_out(names) else None
             if module is not None:
-                yield module, Wanted(target, names, self._alone(target, path), overridden)
+                alone = self._alone(target, path)
+                stands_in = functools.partial(self._stands_in, name, home, alone)
+                yield module, Wanted(target, names, alone, overridden, stands_in)
+
+    def _stands_in(
+        self, method: str, home: Definition, alone: bool, family: Sequence[Definition]
+    ) -> bool:
+        """Say whether what an object of a class, with its ancestors, finds as a method does
+        nothing, and the class `home` derives from it, or `alone` has methods of that name."""
+        origins = (self.index(cls.path).names.get(cls.name) for cls in family)
+        first = next((each for each in origins if each and method in each.methods), None)
+        abstract = first is not None and method in first.abstract
+        return abstract and (alone or family[0] in self.lineage(home).classes)
 
     def _callers(self, target: Definition) -> tuple[tuple[str, tuple[str, ...]], ...]:
         """Return the files whose calls may reach a function, each with the names that it has for
@@ -1167,6 +1181,18 @@ class Project:
         targets, trail = self._stars[path, stars]
         self._trail.add(trail)
         return targets
+
+    def made_by(self, function: Definition) -> Definition | None:
+        """Return the class of the project of which a function returns a new object each time, as
+        the text of its file says."""
+        for _ in range(_HOPS):
+            origin = self.index(function.path).names.get(function.name)
+            makes = origin.makes if origin is not None else ""
+            found = self.member(function.path, makes.split(".")) if makes else None
+            if not isinstance(found, Definition) or found.kind == CLASS:
+                return found if isinstance(found, Definition) else None
+            function = found
+        return None
 
     def lineage(self, definition: Definition) -> Lineage:
         """Return the ancestors of a class of the project, itself first."""

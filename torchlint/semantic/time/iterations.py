@@ -10,7 +10,7 @@ from torchlint.base.records import frozen
 from torchlint.base.regex import regex
 from torchlint.semantic.code.flow import Flow, flow
 from torchlint.semantic.code.names import Names, dotted_text
-from torchlint.semantic.code.tree import Loop, Tree
+from torchlint.semantic.code.tree import COMPREHENSIONS, Loop, Tree
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.values.facts import Values, values
@@ -251,17 +251,18 @@ class Iterations:
         """Return the reads in a loop's body of names that the body binds and may find from an
         earlier iteration."""
         out: list[cst.Name] = []
-        for name in sorted(
-            {
-                w.value
-                for w in [n for n in self.tree.within(loop.body, cst.Name) if self.flow.is_write(n)]
-            }
-        ):
-            reads = self.flow.reads(loop.body, name)
+        body = self.tree.within(loop.body, cst.Name)
+        for name in sorted({n.value for n in body if self.flow.is_write(n) and self._kept(n)}):
+            reads = [read for read in self.flow.reads(loop.body, name) if self._kept(read)]
             if len(reads) == 1 and self._running_sum(reads[0]):
                 continue
             out.extend(read for read in reads if not self.reset(loop, read, read))
         return out
+
+    def _kept(self, name: cst.Name) -> bool:
+        """Say whether a name is no comprehension's own, which ends with it."""
+        scope, _ = self.names.bindings(name.value, name)
+        return not isinstance(scope, (*COMPREHENSIONS, cst.Lambda))
 
     def _running_sum(self, read: cst.Name) -> bool:
         """Say whether a read is the ``total`` on the right of ``total = total + x``: order aside, a

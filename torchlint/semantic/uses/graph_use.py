@@ -19,11 +19,13 @@ from torchlint.base.regex import regex
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import call_sites, callees_of, escapes
 from torchlint.semantic.code.guards import conditions_around
+from torchlint.semantic.code.handed_classes import hands_on
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import assigned_to, definitions_of, readers_of
 from torchlint.semantic.code.scopes import base_names, method_of, scopes
 from torchlint.semantic.code.tree import attr_of, targets_of
 from torchlint.semantic.code.updates import is_step, updates
+from torchlint.semantic.elsewhere import Definition
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import callers_outside
@@ -463,6 +465,20 @@ class _GraphSearch(ValueSearch):
             yield self.module, site
         for caller in callers_outside(self.module, function):
             yield caller.module, caller.call
+        yield from _calls_elsewhere(self.module, function)
+
+
+def _calls_elsewhere(
+    module: Module, function: cst.FunctionDef
+) -> Iterator[tuple[Module, cst.Call]]:
+    """Yield the calls in other files of a function that no file hands on; none of a library, whose
+    callers are not in view."""
+    outside, name = module.outside, scopes(module).name_outside(function)
+    if name is None or module.class_of(function) is not None or function.decorators:
+        return
+    handed = outside.others_say(partial(hands_on, name), near=False)
+    if handed is False and not outside.of_library():
+        yield from outside.calling(Definition(outside.path, name, ""))
 
 
 @question(ground=True)

@@ -69,7 +69,7 @@ _NOT_A_TENSOR = regex(
     r"verbose|training|max_len\w*|min_len\w*|patch_size|kernel_size|stride|padding|loader|model"
     r"|net|optimizer|criterion)$|^(return|use|is|do|num|n)_",
 )
-_DEVICE = regex(r"device|cuda", re.IGNORECASE)
+_DEVICE = regex(r"device|cuda|^dev$", re.IGNORECASE)
 _FOR_HOST = regex(r"(?<!to)(?<!from)(?<!off)_cpu$")
 """How functions are called that work on tensors of the host, ``shift_cpu``: none that brings them
 there."""
@@ -153,10 +153,23 @@ class Parameters:
         declared = self._values.annotation(param.annotation.annotation)
         if declared.tensor and self._left_none(param):
             return NONE
-        is_class = declared.kind == "module" and called(param.name.value, CLASS)
+        is_class = declared.kind == "module" and (
+            called(param.name.value, CLASS) or self._makes_part(param.name.value)
+        )
         counts = declared.tensor and _default(param.default).kind in COUNTED
         no_tensor = counts and param.name.value not in self._used
         return UNKNOWN if is_class or no_tensor else declared
+
+    def _makes_part(self, name: str) -> bool:
+        """Say whether a constructor keeps what it makes by calling a parameter, ``self.decoder =
+        decoder(width)``: a class, whatever its annotation says."""
+        kept = (
+            each.value
+            for each in self._values.tree.within(self._function, cst.Assign)
+            if (dotted_text(each.targets[0].target) or "").startswith("self.")
+        )
+        made = any(isinstance(each, cst.Call) and is_name(each.func, name) for each in kept)
+        return made and self._function.name.value == "__init__"
 
     def _value(self, param: cst.Param, budget: int) -> Value:
         name = param.name.value
@@ -450,6 +463,9 @@ class Parameters:
         loops = tree.within(self._function, cst.For, cst.While)
         trains = any(True for loop in loops for _ in tree.named("backward", loop))
         name = scopes.name_outside(self._function)
+        cls = tree.class_of(self._function) if self._method else None
+        if name is not None and self._function.name.value == "forward" and scopes.is_module(cls):
+            name = f"{name.rpartition('.')[0]}.__call__"  # ``model(x)``
         # What an object is given is used again and again.
         kept = self._function.name.value == "__init__" and not self._derived(name)
         return self._values.names.outside.passed(name, trains=trains or kept)
@@ -745,10 +761,13 @@ def _moved(values: Values, function: cst.FunctionDef, depth: int) -> set[str]:
     found = set[str]()
     for call in values.tree.within(function, cst.Call):
         match call:
-            case cst.Call(func=cst.Attribute(value=cst.Name(name), attr=cst.Name("to" | "cuda"))):
+            case cst.Call(func=cst.Attribute(value=part, attr=cst.Name("to" | "cuda"))):
+                while isinstance(part, cst.Subscript):
+                    part = part.value  # A part of a batch, ``features[key].to(self.device)``.
                 words = values.tree.within(call, cst.Name, cst.SimpleString)
-                if any(_DEVICE.search(getattr(word, "value", "")) for word in words):
-                    found.add(name)
+                device = any(_DEVICE.search(getattr(word, "value", "")) for word in words)
+                if device and isinstance(part, cst.Name):
+                    found.add(part.value)
         for callee in values.flow.callees(call) if depth else ():
             if isinstance(callee, cst.FunctionDef):
                 moved = _moved(values, callee, depth - 1)

@@ -59,6 +59,7 @@ _MAKERS = ops.dotted("factory")
 _JOINS = ops.dotted("join")
 _HOST_MATHS = ("random.", "numpy.", "math.")
 _FACTS = ops.HOST_METHODS - ops.having("graph")
+_VIEWS = ops.having("view") - frozenset(dir(str))
 _COMPUTES = ops.having("reduce", "method") | ops.having("compare", "method")
 _FILES = regex(r"\.(save|load|memmap|fromfile|tofile)")
 _NOT_ELEMENTWISE = (
@@ -587,7 +588,7 @@ def _plain(module: Module, call: cst.Call) -> bool:
             return not value.loose or method in ops.METHODS
         if method in _GROWERS and dotted_text(func.value) is not None:
             return value.kind in ("list", "?")
-        if method in ops.TENSOR_ONLY_METHODS | _FACTS | _COMPUTES or method in _LOOKUPS:
+        if method in ops.TENSOR_ONLY_METHODS | _FACTS | _COMPUTES | _VIEWS or method in _LOOKUPS:
             return True
     callees = functions(module, call)
     return bool(callees) and all(_function_plain(where, callee) for where, callee in callees)

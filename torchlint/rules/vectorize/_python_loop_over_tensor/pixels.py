@@ -1,4 +1,4 @@
-"""Nested loops that write an array of the host element by element."""
+"""Loops that write an array of the host element by element, or label by label."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from torchlint.semantic.values.inferred import inferred
 _ENDS = (cst.Break, cst.Return, cst.Raise, cst.Yield, cst.Try, cst.With, cst.While)
 _HOST = ("builtins.", "numpy.", "math.", "random.")
 _FEW = 8
+_SOME = 3
 
 
 @question(
@@ -41,6 +42,51 @@ def writes_pixels(module: Module, loop: cst.For) -> bool:
         for store in stores
         for each in inner
     ) and all(_own(module, loop, store, stores) for store in stores)
+
+
+@question(
+    yes="the loop writes one label after another where another one stands",
+    no="the loop maps no labels",
+)
+def maps_labels(module: Module, loop: cst.For) -> bool:
+    """Say whether all that a loop over more than a few labels does is to write a number to each
+    place of an array that holds its label: ``mask[mask == label] = number``."""
+    count = iteration_count(module, loop)
+    bound = {name.value for name in module.within(loop.target, cst.Name)}
+    return (count is None or count > _SOME) and all(
+        isinstance(line, cst.SimpleStatementLine)
+        and all(_maps(module, each, bound) for each in line.body)
+        for line in loop.body.body
+    )
+
+
+def _maps(module: Module, line: cst.CSTNode, bound: set[str]) -> bool:
+    match line:
+        case cst.Assign(
+            targets=[
+                cst.AssignTarget(
+                    target=cst.Subscript(
+                        value=written,
+                        slice=[
+                            cst.SubscriptElement(
+                                slice=cst.Index(
+                                    value=cst.Comparison(
+                                        left=asked,
+                                        comparisons=[cst.ComparisonTarget(cst.Equal(), label)],
+                                    )
+                                )
+                            )
+                        ],
+                    )
+                )
+            ],
+            value=value,
+        ):
+            kinds = {inferred(module, each).kind for each in (written, asked)}
+            plain = not any(True for _ in module.within(value, cst.Call))
+            ours = isinstance(label, cst.Name) and label.value in bound
+            return ours and plain and kinds <= {"ndarray", "tensor"}
+    return False
 
 
 def _counts(module: Module, loop: cst.For) -> bool:
@@ -99,4 +145,4 @@ def _same_element(module: Module, use: cst.CSTNode, store: cst.Subscript) -> boo
     return any(above.deep_equals(store) for above in module.ancestors(use))
 
 
-__all__ = ["writes_pixels"]
+__all__ = ["maps_labels", "writes_pixels"]
