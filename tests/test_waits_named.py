@@ -398,7 +398,7 @@ def test_a_turn_that_runs_a_model_costs_more_than_what_grows(
 ) -> None:
     (finding,) = of(GROWN.format(head=head, turn=turn), "TL603")
     assert finding.severity is severity
-    assert ("Each turn runs a model" in finding.message) is (severity is Severity.INFO)
+    assert ("Each iteration runs a model" in finding.message) is (severity is Severity.INFO)
 
 
 ROWS = """\

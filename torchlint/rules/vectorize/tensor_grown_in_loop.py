@@ -8,7 +8,7 @@ docs, "Memory management"). With autograd on, every intermediate result also sta
 same holds for `np.append`, `np.concatenate` and `np.vstack`.
 
 Flagged: `v = torch.cat([v, part])` and its kin (`hstack`, `vstack`) in a loop of more than a few
-turns that reads `v` for nothing else. As info: the same where each turn of a `while`, or of a
+turns that reads `v` for nothing else. As info: the same where each iteration of a `while`, or of a
 `for` over a `range`, runs a model; the same in code that is not known to run at every
 step or batch, unless it may run once only and the loop has at most 16 turns there, and with NumPy
 arrays that collect a model's results; and, in a step or a forward, `out[t] = part` in such a loop,
@@ -126,7 +126,7 @@ _NUMPY_MESSAGE = (
     "{call} in a loop copies all of {name} each time (quadratic); append to a list "
     "and join once after it."
 )
-_RUNS = "Each turn runs a model: that counts where turns are many."
+_RUNS = "Each iteration runs a model: that counts where turns are many."
 _WRITTEN = (
     "each `{part} = …` makes backward() copy the gradient of all of {name} (quadratic); collect "
     "the parts in a list and join them once, with torch.stack or pad_sequence."
