@@ -99,6 +99,7 @@ BROKEN = {
     assumptions.FRAMES: (
         "import inspect\n\n\ndef seen():\n    return inspect.currentframe().f_back.f_locals\n",
         "import sys\n\nsys.settrace(print)\n",
+        "def report():\n    print(globals()['total'])\n",
         "from rich.traceback import install\n\ninstall(show_locals=True)\n",
     ),
     assumptions.GRAPH: (

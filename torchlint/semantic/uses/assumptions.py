@@ -88,10 +88,11 @@ _FRAMES = Wording(
         r"\bf_(?:locals|globals)\b|\bset(?:trace|profile)\b|\bsys\.monitoring\b|getargvalues"
         r"|get(?:generator|coroutine|asyncgen)locals|getclosurevars|capture_locals|show_locals"
         r"|get_(?:referrers|objects)|snoop|\bgetinnerframes\b"
+        r"|\b(?:globals|vars)\(\)(?:\.get\(|\[)[\"'][^\"'\n]*[\"'][\]),](?!\s*=[^=])"
     ),
     tuple(
         """f_locals f_globals settrace setprofile sys.monitoring getargvalues locals
-        getclosurevars get_referrers get_objects snoop getinnerframes""".split()
+        getclosurevars get_referrers get_objects snoop getinnerframes globals() vars()""".split()
     ),
 )
 """Words without which no code reads the variables of a running function, as who asks a frame for
