@@ -11,7 +11,7 @@ import libcst as cst
 import pytest
 
 from tests.semantic.test_project import analysed
-from torchlint.rules.transfer._blocking_batch_copy.loader_sources import loaders_behind
+from torchlint.rules.transfer._blocking_batch_copy.loader_sources import loaders_of_batch
 
 HEAD = "import torch\nfrom torch.utils.data import DataLoader\n"
 LOOP = "def epoch(loader, device):\n    for x, y in loader:\n        x.to(device)\n"
@@ -27,7 +27,7 @@ def known(folder: Path, files: Mapping[str, str], name: str = "train.py") -> lis
         if isinstance(each.func, cst.Attribute) and each.func.attr.value == "to"
     )
     assert isinstance(call.func, cst.Attribute)
-    found = loaders_behind(module, call.func.value)
+    found = loaders_of_batch(module, call.func.value)
     return [
         f"{Path(where.path).stem}:{where.source_of(made.args[0].value)}" for where, made in found
     ]

@@ -161,7 +161,7 @@ def test_where_comments_stand_is_what_libcst_says(text: str) -> None:
         above = any(each.comment is not None for each in line.leading_lines)
         assert places.comment_above(line.body[0]) in (above, None)
         behind = line.trailing_whitespace.comment is not None
-        assert places.comment_behind(line.body[-1]) is behind
+        assert places.comment_after(line.body[-1]) is behind
 
 
 def lines_of(node: cst.CSTNode) -> Iterator[cst.SimpleStatementLine]:

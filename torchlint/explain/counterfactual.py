@@ -83,7 +83,7 @@ _ABOUT = frozenset(
         "is_array is_dataset is_debug is_interval in_lightning is_loader is_model_call is_network "
         "is_replica is_step makes_lightning_trainer makes_loader mentions runs_replica "
         "makes_training_arguments leaves is_size streams_rows has_main_guard is_exported "
-        "read_as_number called_at_once same_modules_in_turn suppresses"
+        "read_as_number called_at_once same_modules_one_by_one suppresses"
     ).split()
 )
 _COUNTS = frozenset(("heat_of", "is_benchmark", "unreached"))

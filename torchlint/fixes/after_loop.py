@@ -20,10 +20,10 @@ from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.accumulators import (
     NumberUses,
     bound_per_iteration,
-    first_read_behind,
+    first_read_after,
     fresh_per_iteration,
     keeps_its_values,
-    reaches_line_behind,
+    reaches_line_after,
     read_in_blocks,
 )
 from torchlint.semantic.uses.assumptions import FRAMES, LOSSES, MEMORY, TORCH
@@ -49,7 +49,7 @@ _RAISED = "An index past the end, or a division by zero, raises after the loop."
 _VIEWS = ops.having("view")
 
 
-def done_after_loop(module: Module, count: int, read: HostRead, seldom: str) -> Fix | None:
+def done_after_loop(module: Module, count: int, read: HostRead, rarely: str) -> Fix | None:
     """Return the fix by which the statement of a read, ``losses.update(loss.item(), n)``, and its
     neighbours run after the loop, in the same order and with the same numbers.
 
@@ -91,8 +91,8 @@ def done_after_loop(module: Module, count: int, read: HostRead, seldom: str) -> 
             edits += logged_every(count, shown, before=emptied)
     edits.append(InsertAfter(loop, replay))
     notes = (
-        seldom if isinstance(shown, LogLines) else "",
-        "" if reaches_line_behind(module, loop) else _LEFT,
+        rarely if isinstance(shown, LogLines) else "",
+        "" if reaches_line_after(module, loop) else _LEFT,
         _RAISED if any(each.raises for each in later.steps) else "",
         "" if all(detachable(module, each) for each in tensors) else _SAME,
     )
@@ -163,17 +163,17 @@ def numbers_of(
     return edits + [Replace(each, number_of(module, each, kind)) for each in single]
 
 
-def seldom_as_numbers(
+def rare_reads_as_numbers(
     module: Module, target: cst.Name, uses: NumberUses, kind: str
 ) -> list[Replace | InsertBefore]:
     """Return the edits by which what reads a name now and then, or after the loop that binds it to
     a tensor, gets a number. Where each step uses the tensor, the name goes on to hold it."""
-    line = first_read_behind(module, target, uses)
+    line = first_read_after(module, target, uses)
     if uses.each_step:
-        return [Replace(each, number_of(module, each, kind)) for each in uses.seldom]
+        return [Replace(each, number_of(module, each, kind)) for each in uses.rarely]
     if line is None:
-        return numbers_of(module, uses.seldom, [target], kind)
-    turn = module.loops(target)[0]
-    inside = [each for each in uses.seldom if module.is_within(each, turn)]
+        return numbers_of(module, uses.rarely, [target], kind)
+    iteration = module.loops(target)[0]
+    inside = [each for each in uses.rarely if module.is_within(each, iteration)]
     once = InsertBefore(line, f"{target.value} = {kind}({target.value})")
     return [once, *numbers_of(module, inside, [target], kind)]

@@ -153,9 +153,9 @@ def _uses_in_turn(module: Module, node: cst.Call, metric: cst.BaseExpression) ->
     is called itself."""
     loop = module.loop(node)
     function = module.function(node)
-    turn = loop.body if loop is not None else function.body if function is not None else node
+    iteration = loop.body if loop is not None else function.body if function is not None else node
     names = set()
-    for call in module.within(turn, cst.Call):
+    for call in module.within(iteration, cst.Call):
         if call.func.deep_equals(metric):
             names.add("")
         elif isinstance(call.func, cst.Attribute) and call.func.value.deep_equals(metric):

@@ -100,7 +100,7 @@ from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import assigned_to, readers_of, uses_of
 from torchlint.semantic.code.tree import has_star
-from torchlint.semantic.time.iterations import goes_over
+from torchlint.semantic.time.iterations import loop_sources
 from torchlint.semantic.values.inferred import inferred
 
 _CLASS = "torch.nn.MultiheadAttention"
@@ -157,7 +157,7 @@ def _list_behind(module: Module, func: cst.BaseExpression) -> cst.Attribute | No
         held = func.value
     elif isinstance(func, cst.Name):
         around = [loop for loop in module.loops(func) if isinstance(loop, cst.For)]
-        over = [goes for loop in around for goes in goes_over(module, loop)]
+        over = [goes for loop in around for goes in loop_sources(module, loop)]
         held = next((g.iterated for g in over if g.target.deep_equals(func)), None)
     own = isinstance(held, cst.Attribute) and dotted_text(held.value) == "self"
     return held if isinstance(held, cst.Attribute) and own else None

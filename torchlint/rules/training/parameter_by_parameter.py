@@ -121,12 +121,12 @@ from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.guards import throttled
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.reaching import read_behind
+from torchlint.semantic.code.reaching import read_after
 from torchlint.semantic.code.scopes import base_names
 from torchlint.semantic.code.tree import method_called
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import callers_outside, heat_of
-from torchlint.semantic.time.iterations import goes_over
+from torchlint.semantic.time.iterations import loop_sources
 from torchlint.semantic.time.once import runs_once
 from torchlint.semantic.time.step_overhead import compiled_by
 
@@ -212,7 +212,7 @@ def _clipping(module: Module, loop: cst.For) -> Fix | None:
         case _:
             return None
     code = cst.Module([]).code_for_node(loop.with_changes(leading_lines=()))
-    if module.source_of(low) != f"-{most}" or "#" in code or read_behind(module, loop, name):
+    if module.source_of(low) != f"-{most}" or "#" in code or read_after(module, loop, name):
         return None
     torch = name_for_module(module, "torch", "torch")
     call = f"{torch}.nn.utils.clip_grad_value_({module.source_of(loop.iter)}, {most})"
@@ -242,7 +242,7 @@ def _launches(module: Module, loop: cst.For) -> int | None:
 
 def _networks(module: Module, loop: cst.For) -> Iterator[cst.BaseExpression]:
     """Yield the networks over whose parameters a loop goes."""
-    for goes in goes_over(module, loop):
+    for goes in loop_sources(module, loop):
         match goes.iterated:
             case cst.Call(
                 func=cst.Attribute(value=owner, attr=cst.Name("parameters" | "named_parameters"))

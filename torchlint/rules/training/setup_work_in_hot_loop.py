@@ -300,12 +300,12 @@ def _comes_first(module: Module, node: cst.Call, loop: cst.CSTNode) -> bool:
     """Say whether each turn of a loop comes to a call, before it uses what the call moves."""
     moved, line = getattr(node.func, "value", node), module.statement(node) or node
     used = module.names_in(moved)
-    turn = [
+    iteration = [
         each
         for each in module.within(loop, cst.Name, cst.Break, cst.Continue, cst.Return)
         if module.before(each, line)
     ]
-    return not any(not isinstance(each, cst.Name) or each.value in used for each in turn)
+    return not any(not isinstance(each, cst.Name) or each.value in used for each in iteration)
 
 
 def _stays(module: Module, node: cst.Call, loop: cst.CSTNode) -> bool:

@@ -154,7 +154,7 @@ from torchlint.rule import (
     one_sentence,
     with_keyword,
 )
-from torchlint.rules.transfer._blocking_batch_copy.loader_sources import loaders_behind
+from torchlint.rules.transfer._blocking_batch_copy.loader_sources import loaders_of_batch
 from torchlint.rules.transfer._blocking_batch_copy.overlaps import changed_later, may_overlap
 from torchlint.semantic.code.flow import call_sites, writes_of
 from torchlint.semantic.code.guards import conditions_around
@@ -177,7 +177,7 @@ from torchlint.semantic.data.loaders import (
     works_alone,
 )
 from torchlint.semantic.device.host_reads import host_copy
-from torchlint.semantic.device.new_memory import in_new_memory, values_behind
+from torchlint.semantic.device.new_memory import in_new_memory, values_of_name
 from torchlint.semantic.device.transfers import (
     TRANSFERS,
     cast_before,
@@ -197,7 +197,7 @@ from torchlint.semantic.uses.assumptions import (
     TORCH,
     changed_torch,
 )
-from torchlint.semantic.uses.observers import clock_behind
+from torchlint.semantic.uses.observers import clock_after
 from torchlint.semantic.values import definitions_behind
 from torchlint.semantic.values.accelerator import only_apple
 from torchlint.semantic.values.classes import in_lightning
@@ -280,7 +280,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         yield Hit(node, severity=Severity.INFO, message=_BACK)
         return
     loaders = [(module, loader) for loader in feeding_loaders(module, node)]
-    loaders = list(dict.fromkeys(loaders or loaders_behind(module, transfer.source)))
+    loaders = list(dict.fromkeys(loaders or loaders_of_batch(module, transfer.source)))
     unpinned = (
         all(pins_memory(where, loader) is False for where, loader in loaders)
         if loaders
@@ -517,7 +517,7 @@ def _there_already(module: Module, transfer: Transfer) -> bool:
     target = transfer.target
     if target is None or not isinstance(transfer.source, cst.Name):
         return False
-    values = [each for each, _ in values_behind(module, transfer.source)]
+    values = [each for each, _ in values_of_name(module, transfer.source)]
     return bool(values) and all(
         isinstance(each, cst.Call) and any(arg.value.deep_equals(target) for arg in each.args)
         for each in values
@@ -728,7 +728,7 @@ def _fix(module: Module, transfer: Transfer, pins: _Pins) -> Fix | None:
 
 def _timed(module: Module, node: cst.Call) -> bool:
     """Say whether the turn reads a clock between a copy and the first run of a model."""
-    clock = clock_behind(module, node)
+    clock = clock_after(module, node)
     loop = module.loop(node)
     return clock is not None and not any(
         module.before(node, call) and module.before(call, clock) and is_model_call(module, call)

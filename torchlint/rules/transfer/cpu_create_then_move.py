@@ -526,10 +526,12 @@ def check_index(node: cst.Subscript, module: Module) -> Iterator[Hit]:
 def _indexed_before(module: Module, node: cst.Subscript) -> cst.CSTNode | None:
     """Return another tensor of the device that the same turn indexes with what lies on the host,
     with no run of a model between the two."""
-    turn = module.loop(node) or module.function(node)
-    if turn is None:
+    iteration = module.loop(node) or module.function(node)
+    if iteration is None:
         return None
-    others = (e for e in module.within(turn, cst.Subscript) if _host_part(module, e) is not None)
+    others = (
+        e for e in module.within(iteration, cst.Subscript) if _host_part(module, e) is not None
+    )
     return waits_before(module, node, tuple(others))
 
 

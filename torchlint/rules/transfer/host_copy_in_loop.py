@@ -173,11 +173,11 @@ from torchlint.semantic.uses.environment import for_environment, once_per_episod
 from torchlint.semantic.uses.host_needs import (
     computed_with,
     decides_to_go_on,
-    handed_out,
     needed_at_once,
     sizes,
     worked_on_by_arrays,
     worked_on_by_host,
+    yielded_out,
 )
 from torchlint.semantic.uses.offloads import offloads
 from torchlint.semantic.uses.packed_lengths import becomes_lengths
@@ -290,7 +290,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     if any(needs(module, node) for needs in _NEEDS):
         return
-    if not _is_number(module, copy) and handed_out(module, node):
+    if not _is_number(module, copy) and yielded_out(module, node):
         return
     apart = taken_apart(module, whole)
     forced = worked_on_by_host(module, node)

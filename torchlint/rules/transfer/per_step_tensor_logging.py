@@ -101,7 +101,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.fixes.after_loop import done_after_loop, seldom_as_numbers
+from torchlint.fixes.after_loop import done_after_loop, rare_reads_as_numbers
 from torchlint.fixes.expressions import detached, method_call
 from torchlint.fixes.log_every_n import log_every_n, logged_every
 from torchlint.fixes.reads_together import alone, read_at_once, shown_if_in_vain
@@ -126,9 +126,9 @@ from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.uses.accumulators import changed_below, fresh_per_iteration, uses_of_number
 from torchlint.semantic.uses.assumptions import FRAMES, LOSSES, TORCH
 from torchlint.semantic.uses.meters import meter_in_numpy, meter_on_host
-from torchlint.semantic.uses.observers import clock_behind
+from torchlint.semantic.uses.observers import clock_after
 from torchlint.semantic.uses.unavoidable_syncs import (
-    turn_waits,
+    iteration_waits,
     waited_before,
     waits_for_the_same,
 )
@@ -300,12 +300,12 @@ def _throttled(module: Module, call: cst.Call) -> Fix | None:
     if found is None:
         return None
     edits = logged_every(LOG_EVERY, found)
-    others = turn_waits(module, call, put_off=True) if redraws_bar(module, call) else ()
+    others = iteration_waits(module, call, put_off=True) if redraws_bar(module, call) else ()
     stays = [each for each in others if not any(module.is_within(each, n) for n in found.lines)]
     notes = [
         _SELDOM,
         f"The step still waits for `{module.shown(stays[0])}`." if stays else "",
-        _TIMED if clock_behind(module, call) is not None else "",
+        _TIMED if clock_after(module, call) is not None else "",
     ]
     return Fix(edits, Safety.UNSAFE, f"Log every {LOG_EVERY} steps", one_sentence(notes))
 
@@ -346,10 +346,10 @@ def _where_logged(module: Module, read: HostRead) -> Fix | None:
     kept: cst.BaseExpression = detached(module, read.tensor)
     if not fresh_per_iteration(module, read.tensor):
         kept = method_call(kept, "clone")
-    reads = seldom_as_numbers(module, target, uses, kind)
+    reads = rare_reads_as_numbers(module, target, uses, kind)
     edits = (Replace(read.node, kept), *reads, *logs)
     notes = [_SELDOM if logs else ""]
-    notes.append(_TIMED if clock_behind(module, read.node) is not None else "")
+    notes.append(_TIMED if clock_after(module, read.node) is not None else "")
     notes.append(_WHOLE_PART if kind == "int" else "")
     # Other files may take a name of the file's top level, and find a tensor there.
     notes.append(_HELD if module.function(read.node) is None else "")

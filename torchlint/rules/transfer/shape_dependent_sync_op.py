@@ -120,7 +120,7 @@ from torchlint.semantic.time.heat import heat_of, inner_loop
 from torchlint.semantic.time.iterations import is_structural, iteration_count
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.host_loops import host_loop
-from torchlint.semantic.uses.unavoidable_syncs import stays_beside, turn_waits, wait_that_stays
+from torchlint.semantic.uses.unavoidable_syncs import iteration_waits, stays_beside, wait_that_stays
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
 
@@ -225,7 +225,7 @@ def check_gather(node: cst.Subscript | cst.Call, module: Module) -> Iterator[Hit
         return
     words = {"gather": module.shown(node), "alternative": _instead(module, node)}
     fix = masked_fix(module, node) or _host_fix(module, node)
-    others = turn_waits(module, node)
+    others = iteration_waits(module, node)
     if not others or fix is not None:
         yield Hit(node, words, fix, severity=Severity.WARNING, message=_GATHER)
     else:

@@ -174,18 +174,18 @@ from torchlint.rules.transfer._sync_scalar_read_in_loop.deferred_reads import (
     SELDOM,
     Deferred,
     kept_on_device,
+    rarely_shown,
     read_after_loop,
     read_as_one,
     read_once,
     read_together,
     read_where_used,
-    shown_seldom,
 )
 from torchlint.rules.transfer._sync_scalar_read_in_loop.dict_reads import read_when_filled
-from torchlint.rules.transfer._sync_scalar_read_in_loop.taken_in_turn import (
+from torchlint.rules.transfer._sync_scalar_read_in_loop.taken_per_iteration import (
     Taker,
-    host_takes_in_turn,
-    taken_in_turn,
+    host_takes_per_iteration,
+    taken_per_iteration,
 )
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.data.evaluated_batches import (
@@ -312,10 +312,10 @@ def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
             continue
         element = read.how == "index" and one_of_older(module, read.tensor)
         stays = fix is None and message is None and not element and heat_of(module, node).step
-        taker = taken_in_turn(module, read.node) if stays else None
+        taker = taken_per_iteration(module, read.node) if stays else None
         needed = fix is None and message is None and taker is None and not element
         by_host = needed and (
-            host_takes_in_turn(module, read.node)
+            host_takes_per_iteration(module, read.node)
             or (kept_in_object(module, read.node) and not one_of_older(module, read.tensor))
         )
         if by_host and _sole_read(module, read.node):
@@ -434,12 +434,12 @@ def _sole_read(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether nothing else is brought to the host in the turn of a read, with which it could be
     copied."""
     loops = module.loops(node)
-    turn = next(iter(loops), module.function(node)) or module.root
+    iteration = next(iter(loops), module.function(node)) or module.root
     return not any(
         call is not node
         and module.loops(call) == loops
         and (scalar_reads(module, call) or host_copy(module, call) is not None)
-        for call in module.within(turn, cst.Call)
+        for call in module.within(iteration, cst.Call)
     )
 
 
@@ -525,7 +525,7 @@ def _decides(module: Module, node: cst.CSTNode) -> bool:
     return False
 
 
-_LATER = (kept_on_device, read_after_loop, read_where_used, shown_seldom)
+_LATER = (kept_on_device, read_after_loop, read_where_used, rarely_shown)
 _TOGETHER = (read_together, read_once)
 
 

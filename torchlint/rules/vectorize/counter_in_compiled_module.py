@@ -155,7 +155,7 @@ def check_set(node: cst.Assign, module: Module) -> Iterator[Hit]:
             yield from _changed(module, node, place)
         case cst.Assign(
             targets=[cst.AssignTarget(target=cst.Attribute() as place)], value=cst.Name() as value
-        ) if _counts_turns(module, value):
+        ) if _counts_iterations(module, value):
             yield from _set_outside(module, node, place)
 
 
@@ -281,7 +281,7 @@ def _class_of(module: Module, node: cst.BaseExpression) -> cst.ClassDef | None:
     return cst.ensure_type(found.node, cst.ClassDef) if module_of_file and found.node else None
 
 
-def _counts_turns(module: Module, value: cst.Name) -> bool:
+def _counts_iterations(module: Module, value: cst.Name) -> bool:
     """Say whether a name is the number of a loop's turn, or is counted in it."""
     for made in definitions_of(module, value):
         match made:

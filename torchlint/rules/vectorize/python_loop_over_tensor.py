@@ -115,7 +115,7 @@ from torchlint.rules.vectorize._python_loop_over_tensor.bodies import (
 )
 from torchlint.rules.vectorize._python_loop_over_tensor.iterations import (
     recurrent_layer,
-    same_modules_in_turn,
+    same_modules_one_by_one,
     suppresses,
 )
 from torchlint.rules.vectorize._python_loop_over_tensor.pixels import maps_labels, writes_pixels
@@ -125,9 +125,9 @@ from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import is_compiled
 from torchlint.semantic.time.iterations import (
-    goes_over,
     is_structural,
     iteration_count,
+    loop_sources,
     spelled_alike,
 )
 from torchlint.semantic.torch import ops
@@ -251,7 +251,7 @@ def _listed(module: Module, node: _Loop) -> bool:
         isinstance(goes.iterated, (cst.Name, cst.Attribute))
         and inferred(module, goes.iterated).kind in ("?", "list", "tuple")
         and sole_definition(module, goes.iterated) is None
-        for goes in goes_over(module, node)
+        for goes in loop_sources(module, node)
     )
 
 
@@ -274,7 +274,7 @@ def _outer(module: Module, node: _Loop) -> Iterator[_Loop]:
 @rule.on(cst.For, cst.ListComp, cst.GeneratorExp)
 def check_heads(node: cst.For | cst.ListComp | cst.GeneratorExp, module: Module) -> Iterator[Hit]:
     """Find modules of one kind that get the same input one after another."""
-    if same_modules_in_turn(module, node):
+    if same_modules_one_by_one(module, node):
         yield Hit(node, message=_HEADS, severity=Severity.INFO)
 
 
@@ -350,7 +350,7 @@ def _only_asked(module: Module, node: _Loop) -> bool:
 def _row(module: Module, node: _Loop, body: cst.CSTNode) -> str:
     """Return what a loop over elements does one by one."""
     batches = any(
-        inferred(module, each.iterated).kind == "loader" for each in goes_over(module, node)
+        inferred(module, each.iterated).kind == "loader" for each in loop_sources(module, node)
     )
     if not batches and any(_masked(module, name, body) for name in _bound(module, node)):
         return _MASKS
@@ -358,7 +358,7 @@ def _row(module: Module, node: _Loop, body: cst.CSTNode) -> str:
         found = _indexed(module, index, body)
         if found:
             return found
-    for goes in goes_over(module, node):
+    for goes in loop_sources(module, node):
         if not isinstance(goes.target, cst.Name) or _ranged(module, goes.iterated):
             continue
         if asked_for_type(module, goes.iterated):
@@ -394,7 +394,7 @@ def _ranged(module: Module, node: cst.BaseExpression) -> list[cst.BaseExpression
 def _counted(module: Module, node: _Loop) -> Iterator[cst.Name]:
     """Yield the index of ``for i in range(n)`` or ``for i, x in enumerate(xs)``, where a tensor's
     size or the batch's is the count."""
-    for goes in goes_over(module, node):
+    for goes in loop_sources(module, node):
         counts = _ranged(module, goes.iterated)
         sized = any(is_size(module, count) or _is_batch(module, count) for count in counts)
         in_parts = len(counts) == _WITH_STEP and _starts_slices(module, node)

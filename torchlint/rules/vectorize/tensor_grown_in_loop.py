@@ -92,7 +92,7 @@ from torchlint.base.regex import regex
 from torchlint.rule import Fix, Grade, Hit, InsertAfter, Module, Replace, Rule, Safety, Severity
 from torchlint.semantic.code.bindings import binds_globally
 from torchlint.semantic.code.flow import reads_of, writes_of
-from torchlint.semantic.code.guards import most_turns
+from torchlint.semantic.code.guards import most_iterations
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import attr_of, is_name, keyword_of
 from torchlint.semantic.time.heat import heat_of
@@ -255,7 +255,7 @@ def _loop(
             return None
         if _holder_used(module, loop, place):
             return None
-        count = iteration_count(module, loop) or most_turns(module, loop)
+        count = iteration_count(module, loop) or most_iterations(module, loop)
         few = _FEW if count is None or heat_of(module, node).grade > Grade.COLD else _FEW_ONCE
         if (count is None or count > few) and not is_structural(module, loop):
             return loop

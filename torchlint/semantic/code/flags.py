@@ -162,7 +162,7 @@ class Flags:
         """Where another file asks: parameters of functions here of which that file has to ask on,
         and which are taken to be as needed."""
 
-    def seldom(self, name: cst.Name, needed: bool) -> bool:
+    def rarely(self, name: cst.Name, needed: bool) -> bool:
         """Say whether a name is true (or false, as needed) only now and then by all that it is
         bound to."""
         scope, bindings = self.names.bindings(name.value, name)
@@ -198,7 +198,7 @@ class Flags:
             self._answers.note(key, known)
         return known
 
-    def seldom_same(self, name: cst.Name, other: cst.BaseExpression, needed: bool) -> bool:
+    def rarely_same(self, name: cst.Name, other: cst.BaseExpression, needed: bool) -> bool:
         """Say whether a parameter that a test compares with None, or with a text, is that (or is
         not, as needed) in no call: the calls in the project decide, of which there is one at
         least."""

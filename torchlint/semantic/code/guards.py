@@ -16,7 +16,7 @@ from torchlint.semantic.code.decided import Decided
 from torchlint.semantic.code.fallbacks import counts_marks, differ, is_fallback
 from torchlint.semantic.code.flags import Flag, Flags, truth
 from torchlint.semantic.code.flow import Flow, flow
-from torchlint.semantic.code.memos import differs_by_turn, lacking, stores
+from torchlint.semantic.code.memos import differs_by_iteration, lacking, stores
 from torchlint.semantic.code.names import Names, dotted_text
 from torchlint.semantic.code.scopes import Scopes, scopes
 from torchlint.semantic.code.tree import (
@@ -232,7 +232,7 @@ class Guards:
                 self._last[suite] = None if last is None else type(last)
         return self._last[suite]
 
-    def most_turns(self, loop: cst.CSTNode) -> int | None:
+    def most_iterations(self, loop: cst.CSTNode) -> int | None:
         """Return after how many turns, which it counts, a loop leaves itself, where these are a
         few: ``if i == 5: break``."""
         if not isinstance(loop, (cst.For, cst.While)):
@@ -251,11 +251,11 @@ class Guards:
                     ),
                     body=body,
                 ) if self._last_of(body) in (cst.Break, cst.Return):
-                    if len(most) <= _FEW_DIGITS and self._counts_turns(loop, name):
+                    if len(most) <= _FEW_DIGITS and self._counts_iterations(loop, name):
                         return int(most) + 1
         return None
 
-    def _counts_turns(self, loop: cst.For | cst.While, name: str) -> bool:
+    def _counts_iterations(self, loop: cst.For | cst.While, name: str) -> bool:
         """Say whether a name is what ``enumerate`` counts the turns of a loop by, or a number to
         which each turn adds 1."""
         writes = self.flow.writes(loop, name)
@@ -415,7 +415,7 @@ class Guards:
     def _by_flag(self, test: cst.BaseExpression) -> bool:
         """Say whether a flag alone makes a test rare, by what it is bound to."""
         names = [name for name in self.tree.within(test, cst.Name) if truth(name) is None]
-        return any(self.flags.seldom(name, needed) for name in names for needed in (True, False))
+        return any(self.flags.rarely(name, needed) for name in names for needed in (True, False))
 
     def _call_seldom(self, call: cst.Call, needed: bool) -> bool:
         """Say whether what a call returns is true (or false, as needed) only now and then, by the
@@ -424,17 +424,17 @@ class Guards:
             return False
         callees = self.flow.callees(call)
         if callees:
-            return all(self.returns_seldom(each, needed) for each in callees)
+            return all(self.rarely_returns(each, needed) for each in callees)
         method = call.func
         cls = self.tree.class_of(call)
         outside = self.names.outside
         if isinstance(method, cst.Attribute) and is_name(method.value, "self"):
             family = self.scopes.family_outside(cls) if cls is not None else ()
-            return outside.returns_seldom(family, method.attr.value, needed)
+            return outside.rarely_returns(family, method.attr.value, needed)
         found = outside.find(self.names.name(method))
-        return found is not None and outside.returns_seldom((found,), "", needed)
+        return found is not None and outside.rarely_returns((found,), "", needed)
 
-    def returns_seldom(self, function: Function, needed: bool) -> bool:
+    def rarely_returns(self, function: Function, needed: bool) -> bool:
         """Say whether a function returns what is true (or false, as needed) only now and then:
         ``return step % every == 0``."""
         if function in self._asked:
@@ -490,7 +490,7 @@ class Guards:
                 ],
             ):
                 asked = isinstance(operator, (cst.Is, cst.Equal)) is needed
-                return self.flags.seldom_same(name, other, asked)
+                return self.flags.rarely_same(name, other, asked)
         if self.is_interval(test):
             return self._often_true(test) is not needed
         if self._by_chance(test, needed):
@@ -499,7 +499,7 @@ class Guards:
             known = truth(test)
             if known is not None:
                 return known is not needed
-            if self.flags.seldom(test, needed):
+            if self.flags.rarely(test, needed):
                 return True
         if needed:
             return self.is_debug(test) or self._check_left_off(test)
@@ -800,7 +800,7 @@ class Guards:
             any(stores(self.tree, line, table, key) for line in condition.branch)
             and self._outlives(table, until or self.tree.function(table))
             and not self._is_counter(key)
-            and not differs_by_turn(self.tree, self.names, key)
+            and not differs_by_iteration(self.tree, self.names, key)
             for table, key in lacking(self.names, condition.test, condition.needed)
         )
 
@@ -1491,9 +1491,9 @@ def is_interval(module: Module, test: cst.CSTNode) -> bool:
     no="the loop counts no few iterations",
     ground=True,
 )
-def most_turns(module: Module, loop: cst.CSTNode) -> int | None:
+def most_iterations(module: Module, loop: cst.CSTNode) -> int | None:
     """Return after how many turns a loop leaves itself, where these are a few that it counts."""
-    return guards(module).most_turns(loop)
+    return guards(module).most_iterations(loop)
 
 
 @question(yes="`{0}` reads a debug flag", no="`{0}` reads no debug flag", ground=True)

@@ -64,7 +64,7 @@ def stores(tree: Tree, line: cst.CSTNode, table: cst.CSTNode, key: cst.CSTNode) 
     return False
 
 
-def differs_by_turn(tree: Tree, names: Names, key: cst.CSTNode) -> bool:
+def differs_by_iteration(tree: Tree, names: Names, key: cst.CSTNode) -> bool:
     """Say whether a loop gives a key, other than one over the parts of something that are the same
     in each step: what is told apart by it is told apart anew."""
     loops = (

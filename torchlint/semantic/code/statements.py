@@ -119,7 +119,7 @@ class Statements:
         sure = not any(quote in above[0] for quote in "\"'") and found is not self._first
         return True if sure and any(each.startswith(f"{indent}#") for each in above) else None
 
-    def comment_behind(self, node: cst.CSTNode) -> bool | None:
+    def comment_after(self, node: cst.CSTNode) -> bool | None:
         """Say whether a comment stands behind the last small statement of a line; None where its
         place is not known."""
         found, span = self._pairs.get(node), self.span(node)

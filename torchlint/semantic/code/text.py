@@ -112,7 +112,7 @@ def remarked(module: Module, line: cst.CSTNode, *, above: bool = True, behind: b
             return True
     if not behind:
         return False
-    found = module.statements.comment_behind(line.body[-1])
+    found = module.statements.comment_after(line.body[-1])
     return line.trailing_whitespace.comment is not None if found is None else found
 
 

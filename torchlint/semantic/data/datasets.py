@@ -17,13 +17,13 @@ from torchlint.semantic.code.tree import is_name, method_called
 from torchlint.semantic.data.samples import uses_gpu
 from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.module import Module
-from torchlint.semantic.project.asked import bases_behind
+from torchlint.semantic.project.asked import outside_bases
 from torchlint.semantic.question import question
-from torchlint.semantic.time.iterations import goes_over
+from torchlint.semantic.time.iterations import loop_sources
 from torchlint.semantic.torch import arrays, ops
 from torchlint.semantic.torch.names import DATALOADER
 from torchlint.semantic.values import definitions_behind
-from torchlint.semantic.values.inferred import classes_behind, inferred
+from torchlint.semantic.values.inferred import classes_of_instance, inferred
 
 if TYPE_CHECKING:
     from torchlint.semantic.code.tree import Function
@@ -92,7 +92,7 @@ def streams_samples(module: Module, dataset: cst.BaseExpression) -> bool:
         return True
     made = [dataset, *assigned_to(module, dataset)]
     names = [module.called(call) for call in made if isinstance(call, cst.Call)]
-    return any(_ITERABLE in bases_behind(module, name) for name in names)
+    return any(_ITERABLE in outside_bases(module, name) for name in names)
 
 
 @question(
@@ -102,7 +102,7 @@ def streams_samples(module: Module, dataset: cst.BaseExpression) -> bool:
 def takes_samples(module: Module, loop: cst.For) -> bool:
     """Say whether a loop goes over a dataset itself: its samples lie in memory that no loader
     pins."""
-    return any(_is_dataset(module, goes.iterated) for goes in goes_over(module, loop))
+    return any(_is_dataset(module, goes.iterated) for goes in loop_sources(module, loop))
 
 
 def _is_dataset(module: Module, node: cst.BaseExpression) -> bool:
@@ -119,7 +119,7 @@ def _is_dataset(module: Module, node: cst.BaseExpression) -> bool:
     return any(
         name in _WRAPPERS
         or name.startswith(_COSTLY_PACKAGES)
-        or _DATASETS & {name, *bases_behind(module, name)}
+        or _DATASETS & {name, *outside_bases(module, name)}
         for name in names
     )
 
@@ -130,7 +130,7 @@ def dataset_cost(module: Module, dataset: cst.BaseExpression) -> bool | None:
     value = inferred(module, dataset)
     if value.kind in ("list", "tuple", "tensor", "ndarray", "dict"):
         return False
-    if isinstance(value.node, cst.ClassDef) or classes_behind(module, value):
+    if isinstance(value.node, cst.ClassDef) or classes_of_instance(module, value):
         return _class_cost(module, value)
     if isinstance(dataset, cst.Call):
         return _made(module, dataset)

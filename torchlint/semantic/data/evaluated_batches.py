@@ -94,11 +94,11 @@ def ends_in_wait(
     needs at once, and where nothing is trained also what is printed and what other code than
     torch's takes; with `put_off` also reads that could be made after the loop, and waits for all
     work that somebody has written down."""
-    turn = module.loop(node) or module.function(node)
-    if turn is None:
+    iteration = module.loop(node) or module.function(node)
+    if iteration is None:
         return None
     trains = heat_of(module, node).train
-    calls = [call for call in module.within(turn, cst.Call) if isinstance(call, cst.Call)]
+    calls = [call for call in module.within(iteration, cst.Call) if isinstance(call, cst.Call)]
     last = next((call for call in reversed(calls) if _runs_network(module, call)), None)
     return next(
         (

@@ -121,10 +121,10 @@ def _step(module: Module, line: cst.CSTNode) -> Step | None:
     if changed is None or not module.loops(line):
         return None
     root, parts = changed
-    turn = (
+    iteration = (
         each for each in module.ancestors(line) if module.is_within(each, module.loops(line)[0])
     )
-    if any(isinstance(each, (cst.Try, cst.TryStar)) for each in turn):
+    if any(isinstance(each, (cst.Try, cst.TryStar)) for each in iteration):
         return None
     kept: list[tuple[cst.BaseExpression, str]] = []
     for part, hint in parts:
@@ -436,8 +436,8 @@ def _shown(module: Module, use: cst.CSTNode, loop: cst.CSTNode) -> cst.If | LogL
         if above is loop:
             break
         if isinstance(above, cst.If) and child is above.body:
-            line, turns = above.body.body[0], module.loops(above)
-            if isinstance(above.body, cst.IndentedBlock) and throttled(module, line, turns[0]):
+            line, iterations = above.body.body[0], module.loops(above)
+            if isinstance(above.body, cst.IndentedBlock) and throttled(module, line, iterations[0]):
                 found = above
         child = above
     match module.small_statement(use):

@@ -19,9 +19,9 @@ from torchlint.semantic.elsewhere import Definition
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import heat_of
-from torchlint.semantic.time.iterations import goes_over
+from torchlint.semantic.time.iterations import loop_sources
 from torchlint.semantic.values.definitions_behind import classes, made, method, named
-from torchlint.semantic.values.inferred import classes_behind, inferred
+from torchlint.semantic.values.inferred import classes_of_instance, inferred
 from torchlint.semantic.values.params import bind
 from torchlint.semantic.values.value import Value
 
@@ -182,7 +182,7 @@ class _Tracer:
         held = inferred(home, read.value)
         return held.node is cls or any(
             (each.path, each.name) == (where.path, cls.name.value)
-            for each in classes_behind(home, held)
+            for each in classes_of_instance(home, held)
         )
 
     def _family(self, where: Module, cls: cst.ClassDef) -> Iterator[tuple[Module, cst.ClassDef]]:
@@ -216,7 +216,7 @@ class _Tracer:
             while isinstance(at, cst.Arg):  # enumerate(zip(…))
                 at = where.parent(where.parent(at) or at)
             if isinstance(at, cst.For) and any(
-                goes.iterated in (arg.value, call) for goes in goes_over(where, at)
+                goes.iterated in (arg.value, call) for goes in loop_sources(where, at)
             ):
                 self._consumed(where, at)
         elif name in _SAME or name.startswith("tqdm."):
@@ -234,7 +234,7 @@ class _Tracer:
             return
         loop = where.parent(call)
         if path and isinstance(loop, cst.For) and loop.iter is call:
-            for goes in goes_over(where, loop):
+            for goes in loop_sources(where, loop):
                 if goes.iterated is arg.value:
                     self._bound(where, goes.target, path[1:])
         else:

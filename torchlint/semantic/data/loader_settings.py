@@ -340,7 +340,7 @@ def _repeated(module: Module, node: cst.Call) -> bool:
         return True
     function, cls = module.function(node), module.class_of(node)
     if function is not None and cls is not None and function.name.value in _HOOKS:
-        if function.name.value == "val_dataloader" and _validates_seldom(module):
+        if function.name.value == "val_dataloader" and _rarely_validates(module):
             return False
         return any(
             base.endswith(("LightningModule", "LightningDataModule"))
@@ -406,7 +406,7 @@ def _is_fit(module: Module, call: cst.CSTNode, node: cst.Call) -> bool:
         return False
     given = [arg for arg in call.args if inferred(module, arg.value).node is node]
     return any(_trains(arg, call) for arg in given) or (
-        bool(given) and not _validates_seldom(module)
+        bool(given) and not _rarely_validates(module)
     )
 
 
@@ -417,7 +417,7 @@ def _trains(arg: cst.Arg, call: cst.Call) -> bool:
     return not arg.star and list(call.args).index(arg) == 1
 
 
-def _validates_seldom(module: Module) -> bool:
+def _rarely_validates(module: Module) -> bool:
     """Say whether the trainer, of this file or else of the project, is told to validate in some of
     the epochs alone."""
     if lightning_trainers(module):

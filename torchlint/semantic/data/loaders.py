@@ -21,7 +21,7 @@ from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.question import question
-from torchlint.semantic.time.iterations import goes_over, number_of
+from torchlint.semantic.time.iterations import loop_sources, number_of
 from torchlint.semantic.time.loops import has_model_call, loop_kind
 from torchlint.semantic.torch.names import DATALOADER
 from torchlint.semantic.torch.spelling import HELD_OUT, called
@@ -78,7 +78,7 @@ def consumers(module: Module) -> dict[cst.Call, list[cst.For | cst.CompFor]]:
     out: dict[cst.Call, list[cst.For | cst.CompFor]] = {}
     for loop in module.nodes(cst.For, cst.CompFor):
         assert isinstance(loop, (cst.For, cst.CompFor))
-        for goes in goes_over(module, loop):
+        for goes in loop_sources(module, loop):
             for call in built(module, goes.iterated):
                 out.setdefault(call, []).append(loop)
     return out
@@ -147,7 +147,7 @@ def feeding_loaders(module: Module, node: cst.CSTNode) -> list[cst.Call]:
     """Return the calls that may have made the loader whose batches are at hand at `node`."""
     for loop in module.loops(node):
         if isinstance(loop, cst.For):
-            for goes in goes_over(module, loop):
+            for goes in loop_sources(module, loop):
                 found = built(module, goes.iterated)
                 if found or is_loader(module, goes.iterated):
                     return found
@@ -442,7 +442,7 @@ def brought_by_framework(module: Module, node: cst.CSTNode) -> bool:
         and (makes_loader(module, made) or _makes_unprepared(module, made))
         for loop in module.loops(node)
         if isinstance(loop, cst.For)
-        for goes in goes_over(module, loop)
+        for goes in loop_sources(module, loop)
     )
 
 
@@ -477,7 +477,7 @@ def batches_go_to(module: Module) -> str | None:
     None for none."""
     for loop in module.nodes(cst.For):
         if loop_kind(module, loop).name in ("TRAIN", "EVAL") and any(
-            is_loader(module, goes.iterated) for goes in goes_over(module, loop)
+            is_loader(module, goes.iterated) for goes in loop_sources(module, loop)
         ):
             found = moves_batches(module, loop)
             if found is not None:

@@ -10,7 +10,7 @@ from torchlint.semantic.code.scopes import scopes
 from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
-from torchlint.semantic.time.iterations import goes_over
+from torchlint.semantic.time.iterations import loop_sources
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values import definitions_behind
 from torchlint.semantic.values.operations import operation_of
@@ -31,7 +31,7 @@ _Bound = tuple[cst.BaseExpression | None, int | None]
 def in_new_memory(module: Module, source: cst.BaseExpression) -> bool:
     """Say whether what is moved was computed or joined on the host here, ``torch.stack(parts)``, or
     may be made of an array here: no loader pins that memory."""
-    values = values_behind(module, source) if isinstance(source, cst.Name) else [(source, None)]
+    values = values_of_name(module, source) if isinstance(source, cst.Name) else [(source, None)]
     return bool(values) and (
         all(_fresh(module, each, at) for each, at in values)
         or any(_makes(module, each, _OF_ARRAYS) for each, _ in values)
@@ -49,7 +49,7 @@ def _fresh(module: Module, node: cst.BaseExpression | None, at: int | None = Non
         case cst.Tuple(elements=parts) if at is not None and at < len(parts):
             return _fresh(module, parts[at].value)
         case cst.Name():
-            values = values_behind(module, node)
+            values = values_of_name(module, node)
             return bool(values) and all(_fresh(module, each, its) for each, its in values)
     made = operation_of(module, node)
     if made is not None:
@@ -65,7 +65,7 @@ def _fresh(module: Module, node: cst.BaseExpression | None, at: int | None = Non
 
 
 @question(yes="what binds `{0}` is in view", no="nothing in view binds `{0}`", remember=False)
-def values_behind(module: Module, name: cst.Name) -> list[_Bound]:
+def values_of_name(module: Module, name: cst.Name) -> list[_Bound]:
     """Return what a name may hold, each with the element of it that the name is: what it is
     assigned, what a loop takes one by one, or calls give; None for what is not known."""
     return [
@@ -91,7 +91,7 @@ def _bound_to(module: Module, definition: cst.CSTNode, name: str) -> _Bound:
         case cst.Assign(value=value):
             return value, None
         case cst.For():
-            for goes in goes_over(module, definition):
+            for goes in loop_sources(module, definition):
                 if is_name(goes.target, name):
                     return goes.iterated, None
     return None, None

@@ -34,7 +34,7 @@ def said_somewhere(module: Module, test: Callable[[str], bool], *, near: bool = 
 
 
 @question(ground=True)
-def bases_behind(module: Module, name: str) -> list[str]:
+def outside_bases(module: Module, name: str) -> list[str]:
     """Return the dotted names of the bases of a class in another file of the project."""
     return [torch_names.canonical(n) for n in module.outside.lineage(name).outside]
 

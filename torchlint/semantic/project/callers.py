@@ -32,7 +32,7 @@ from torchlint.semantic.time.autograd import no_grad
 from torchlint.semantic.time.heat import COLD, Grade, Heat, Link, entrances, heat_of
 from torchlint.semantic.time.once import runs_once
 from torchlint.semantic.values.facts import values
-from torchlint.semantic.values.inferred import classes_behind, home_of_parameters, inferred
+from torchlint.semantic.values.inferred import classes_of_instance, home_of_parameters, inferred
 from torchlint.semantic.values.value import Value
 
 T = TypeVar("T")
@@ -286,7 +286,7 @@ def _one_of(module: Module, receiver: cst.BaseExpression) -> Iterator[Sequence[D
         ]
     for value in made:
         if isinstance(value, cst.Call):
-            yield classes_behind(module, inferred(module, value))
+            yield classes_of_instance(module, inferred(module, value))
 
 
 def _family(module: Module, receiver: cst.BaseExpression) -> list[Definition]:
@@ -295,8 +295,8 @@ def _family(module: Module, receiver: cst.BaseExpression) -> list[Definition]:
     cls = module.class_of(receiver)
     match receiver:
         case cst.Name("self" | "cls") | cst.Call(func=cst.Name("super")) if cls is not None:
-            return list(classes_behind(module, Value("object", node=cls)))
-    return list(classes_behind(module, inferred(module, receiver)))
+            return list(classes_of_instance(module, Value("object", node=cls)))
+    return list(classes_of_instance(module, inferred(module, receiver)))
 
 
 @frozen

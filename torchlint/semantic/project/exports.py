@@ -113,11 +113,11 @@ def method_returned(module: Module, cls: str, name: str) -> Value | None:
     return exported(module, returned_by(module, method)) if method is not None else None
 
 
-def returns_seldom(module: Module, name: str, method: str, needed: bool) -> bool | None:
+def rarely_returns(module: Module, name: str, method: str, needed: bool) -> bool | None:
     """Say whether a function, or a method of a class, returns what is true (or false, as needed)
     only now and then; None where the file defines none."""
     function = _defined(module, name, method)
-    return guards(module).returns_seldom(function, needed) if function is not None else None
+    return guards(module).rarely_returns(function, needed) if function is not None else None
 
 
 def takes_step(module: Module, name: str, method: str) -> bool | None:

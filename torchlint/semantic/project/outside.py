@@ -354,10 +354,10 @@ class Outside:
             return ()
         return self.project.flag(Definition(self.path, name, MEMBER), flag) if self.deep else None
 
-    def returns_seldom(self, definitions: Iterable[Definition], method: str, needed: bool) -> bool:
+    def rarely_returns(self, definitions: Iterable[Definition], method: str, needed: bool) -> bool:
         """Say whether a function of another file, or a method of the first of these classes that
         has it, returns what is true (or false, as needed) only now and then."""
-        return self._is_so(exports.returns_seldom, definitions, method, needed)
+        return self._is_so(exports.rarely_returns, definitions, method, needed)
 
     def takes_step(self, definitions: Iterable[Definition], method: str) -> bool:
         """Say whether one call of a function of another file, or of a method of the first of these

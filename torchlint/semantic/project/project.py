@@ -782,8 +782,8 @@ class Project:
 
     def _flag_given(self, key: FlagOf) -> Iterator[bool]:
         visited = {key}
-        for seldom, further in self._flag_calls(*key):
-            found = seldom and self._are_seldom(further, visited)
+        for rarely, further in self._flag_calls(*key):
+            found = rarely and self._are_seldom(further, visited)
             yield found
             if not found:
                 self._seldom[key] = False, self._trail
@@ -807,9 +807,9 @@ class Project:
             if not self.knows(key, path):
                 module = self.module(path)
                 self.answers[key] = flag_given(module, flag) if module is not None else ()
-            for seldom, rests_on in self.answers[key]:
+            for rarely, rests_on in self.answers[key]:
                 yield (
-                    seldom,
+                    rarely,
                     tuple((Definition(path, name, MEMBER), each) for name, each in rests_on),
                 )
 
@@ -822,9 +822,9 @@ class Project:
             key = todo.pop()
             if key not in self._seldom:
                 calls = False
-                for seldom, further in self._flag_calls(*key):
+                for rarely, further in self._flag_calls(*key):
                     calls = True
-                    if not seldom:
+                    if not rarely:
                         self._seldom[key] = False, self._trail
                         return False
                     fresh = [each for each in further if each not in visited]

@@ -340,7 +340,7 @@ class HeatMap:
         for above in repeating:
             kind = self.loops.kind(above)
             alone = kind is LoopKind.EVAL or above is repeating[-1]
-            if alone and self.guards.most_turns(above) is not None:
+            if alone and self.guards.most_iterations(above) is not None:
                 continue
             if kind in (LoopKind.TRAIN, LoopKind.EVAL):
                 found = self._loop_heat(above, kind, node)

@@ -31,7 +31,7 @@ _STRUCTURE = regex(
 
 
 @frozen
-class Goes:
+class LoopSource:
     """One thing that a loop goes over: the target bound to each element, and what is iterated."""
 
     target: cst.CSTNode
@@ -49,11 +49,11 @@ class Iterations:
 
     # -- what is iterated --------------------------------------------------------------------------
 
-    def over(self, loop: cst.For | cst.CompFor) -> list[Goes]:
+    def over(self, loop: cst.For | cst.CompFor) -> list[LoopSource]:
         """Return what a loop goes over, seen through ``enumerate``, ``zip`` and the like."""
         return list(self._over(loop.target, loop.iter))
 
-    def _over(self, target: cst.CSTNode, iterated: cst.BaseExpression) -> Iterator[Goes]:
+    def _over(self, target: cst.CSTNode, iterated: cst.BaseExpression) -> Iterator[LoopSource]:
         if isinstance(iterated, cst.Call) and iterated.args:
             name = self.names.name(iterated.func)
             parts = (
@@ -75,7 +75,7 @@ class Iterations:
             if name in _WRAPPERS or (name or "").partition(".")[0] == "tqdm":
                 yield from self._over(target, iterated.args[0].value)
                 return
-        yield Goes(target, iterated)
+        yield LoopSource(target, iterated)
 
     def count(self, loop: Loop | cst.CompFor) -> int | None:
         """Return the number of iterations where the source says it in literals, else None."""
@@ -287,7 +287,7 @@ def iterations(module: Module) -> Iterations:
     no="it is not known what the loop iterates over",
     ground=True,
 )
-def goes_over(module: Module, loop: cst.For | cst.CompFor) -> list[Goes]:
+def loop_sources(module: Module, loop: cst.For | cst.CompFor) -> list[LoopSource]:
     """Return what a loop goes over, seen through ``enumerate``, ``zip`` and the like."""
     return iterations(module).over(loop)
 

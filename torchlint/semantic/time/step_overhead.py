@@ -25,7 +25,7 @@ from torchlint.semantic.code.tree import LOOPS, callee, is_name, method_called
 from torchlint.semantic.code.updates import is_step
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
-from torchlint.semantic.time.iterations import goes_over, iteration_count
+from torchlint.semantic.time.iterations import iteration_count, loop_sources
 from torchlint.semantic.time.loops import LoopKind, loop_kind
 from torchlint.semantic.values.inferred import inferred
 
@@ -117,7 +117,7 @@ def parameter_names(module: Module, loop: cst.For | cst.CompFor) -> ParameterNam
     tensors: list[str] = []
     beside: list[str] = []
     keys: list[str] = []
-    for goes in goes_over(module, loop):
+    for goes in loop_sources(module, loop):
         target, iterated = goes.target, _listed(module, goes.iterated)
         pairs = isinstance(iterated, cst.Call) and method_called(iterated) in _PAIRS
         if pairs and isinstance(target, (cst.Tuple, cst.List)) and len(target.elements) == 2:
@@ -252,7 +252,7 @@ def _held(module: Module, func: cst.BaseExpression) -> Iterator[cst.FunctionDef]
     holders = [func.value] if isinstance(func, cst.Subscript) else [func]
     if isinstance(func, cst.Name):
         loops = (made for made in definitions_of(module, func) if isinstance(made, cst.For))
-        holders += [goes.iterated for loop in loops for goes in goes_over(module, loop)]
+        holders += [goes.iterated for loop in loops for goes in loop_sources(module, loop)]
     for holder in holders:
         made = inferred(module, holder).node
         if not isinstance(made, cst.Call) or module.name(made.func) not in _HOLDERS:

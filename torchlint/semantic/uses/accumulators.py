@@ -181,17 +181,17 @@ def fresh_per_iteration(module: Module, tensor: cst.BaseExpression) -> bool:
 def bound_per_iteration(module: Module, tensor: cst.BaseExpression) -> bool:
     """Say whether a tensor is made anew in each turn of the loop: by a name that nothing changes in
     place there, or by a reduction; without a loop, in each call: by torch."""
-    turns = module.loops(tensor)
+    iterations = module.loops(tensor)
     match tensor:
-        case cst.Name() if not turns:
+        case cst.Name() if not iterations:
             return _fresh_and_unchanged(module, tensor)
         case cst.Name(value=name):
             made = definitions_of(module, tensor)
             return (
                 bool(made)
-                and all(module.is_within(each, turns[0]) for each in made)
-                and not _grows_or_changes(module, turns[0], name)
-                and not _changed_behind(module, turns[0], name, made)
+                and all(module.is_within(each, iterations[0]) for each in made)
+                and not _grows_or_changes(module, iterations[0], name)
+                and not _changed_behind(module, iterations[0], name, made)
                 and not _has_second_name(module, tensor)
             )
         case cst.Call(func=cst.Attribute(value=cst.Name() as inner, attr=cst.Name("detach"))):
@@ -202,12 +202,12 @@ def bound_per_iteration(module: Module, tensor: cst.BaseExpression) -> bool:
 
 
 @question(circular=False)
-def _grows_or_changes(module: Module, turn: cst.CSTNode, name: str) -> bool:
+def _grows_or_changes(module: Module, iteration: cst.CSTNode, name: str) -> bool:
     """Say whether a turn of a loop adds to what a name holds, or may change it in place by one of
     its uses."""
-    uses = [module.parent(each) for each in reads_of(module, turn, name)]
+    uses = [module.parent(each) for each in reads_of(module, iteration, name)]
     return (
-        any(_step_of(module, each) for each in writes_of(module, turn, name))
+        any(_step_of(module, each) for each in writes_of(module, iteration, name))
         or any(isinstance(u, cst.Attribute) and u.attr.value[-1] == "_" for u in uses)
         or any(_may_reduce(module, use) or _may_change(module, use) for use in uses)
     )
@@ -308,9 +308,9 @@ def changed_below(module: Module, tensor: cst.BaseExpression) -> cst.CSTNode | N
     call of the function: ``loss += …``, ``loss.add_(…)``."""
     if not isinstance(tensor, cst.Name):
         return None
-    turn = module.loop(tensor) or module.function(tensor) or module.root
+    iteration = module.loop(tensor) or module.function(tensor) or module.root
     made = set(definitions_of(module, tensor))
-    for each in module.within(turn, cst.AugAssign, cst.Call):
+    for each in module.within(iteration, cst.AugAssign, cst.Call):
         match each:
             case cst.AugAssign(target=cst.Name() as name):
                 pass
@@ -344,8 +344,8 @@ def _changed_behind(module: Module, loop: cst.CSTNode, name: str, made: list[cst
 def _fresh_and_unchanged(module: Module, read: cst.Name) -> bool:
     """Say whether torch makes a tensor of its own before each read of a name, in the turn or the
     call, and nothing that is known changes it in place."""
-    made, turns = definitions_of(module, read), module.loops(read)
-    home = turns[0] if turns else module.function(read)
+    made, iterations = definitions_of(module, read), module.loops(read)
+    home = iterations[0] if iterations else module.function(read)
     if home is None or is_compiled(module, read) or _has_second_name(module, read):
         return False
     return bool(made) and all(
@@ -395,7 +395,7 @@ class NumberUses:
         each_step: those that happen in each step.
     """
 
-    seldom: tuple[cst.Name, ...]
+    rarely: tuple[cst.Name, ...]
     each_step: tuple[cst.Name, ...]
 
 
@@ -404,13 +404,13 @@ class NumberUses:
     no="what reads it after the loop is read in one place, or here and there",
     remember=False,
 )
-def first_read_behind(
+def first_read_after(
     module: Module, target: cst.Name, uses: NumberUses
 ) -> cst.SimpleStatementLine | None:
     """Return the first of the lines of one block that read a name behind the loop, where there are
     several reads, all of them in lines below it: to make a number of it there is enough."""
     loop = module.loops(target)[0]
-    behind = [each for each in uses.seldom if not module.is_within(each, loop)]
+    behind = [each for each in uses.rarely if not module.is_within(each, loop)]
     if len(behind) < 2:
         return None
     for above in module.ancestors(behind[0]):
@@ -567,12 +567,12 @@ def uses_of_number(module: Module, target: cst.Name) -> NumberUses | None:
     if any(isinstance(each, (cst.Try, cst.TryStar)) for each in _upto(module, binding, owner)):
         return None
     reads = reads_of(module, owner, name)
-    seldom = tuple(
+    rarely = tuple(
         each
         for each in reads
         if throttled(module, each, loops[0]) or not module.is_within(each, loops[0])
     )
-    return NumberUses(seldom, tuple(each for each in reads if each not in seldom))
+    return NumberUses(rarely, tuple(each for each in reads if each not in rarely))
 
 
 def _step_of(module: Module, write: cst.CSTNode) -> cst.AugAssign | cst.Assign | None:
@@ -633,7 +633,7 @@ _INFERENCE = regex("inference_mode|InferenceMode")
     no="an exception, an `else` or a notebook's user may go on elsewhere",
     remember=False,
 )
-def reaches_line_behind(module: Module, loop: cst.For | cst.While) -> bool:
+def reaches_line_after(module: Module, loop: cst.For | cst.While) -> bool:
     """Say whether nothing but the loop itself sees a variable before the line behind it, in an
     ordinary program: where the loop is left by an exception, its function is left too."""
     if may_be_swallowed(module, loop) or _leaves_in_else(module, loop):
@@ -722,7 +722,7 @@ _OF_SOME = frozenset(
 
 
 @question(yes="its mean is taken after the loop", no="it may well be empty", remember=False)
-def averaged_behind(module: Module, append: cst.Call) -> bool:
+def averaged_after(module: Module, append: cst.Call) -> bool:
     """Say whether of a list, which only lines behind the loop read, one takes the mean or an end:
     an empty list has none."""
     for read in gathered_reads(module, append) or ():
@@ -769,18 +769,20 @@ def keeps_its_values(module: Module, detached: cst.BaseExpression, kept: cst.CST
             value = inferred(module, detached)
         case _:
             return False
-    turns = module.loops(kept)
+    iterations = module.loops(kept)
     definitions = definitions_of(module, loss)
-    if value.rank != 0 or value.origin != "loss" or not turns or is_compiled(module, kept):
+    if value.rank != 0 or value.origin != "loss" or not iterations or is_compiled(module, kept):
         return False
-    if not all(isinstance(d, cst.Assign) and module.is_within(d, turns[0]) for d in definitions):
+    if not all(
+        isinstance(d, cst.Assign) and module.is_within(d, iterations[0]) for d in definitions
+    ):
         return False
     uses = [
         use
         for definition in definitions
         for use in binding_uses(module, definition, loss.value, "device")
     ]
-    named = (module.parent(each) for each in reads_of(module, turns[0], loss.value))
+    named = (module.parent(each) for each in reads_of(module, iterations[0], loss.value))
     return all(_harmless(module, use, kept) for use in uses) and not any(
         _may_change(module, each) for each in named
     )

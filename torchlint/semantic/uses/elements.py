@@ -11,12 +11,12 @@ import libcst as cst
 from torchlint.base.records import frozen
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import reads_of
-from torchlint.semantic.code.reaching import definitions_of, read_behind
+from torchlint.semantic.code.reaching import definitions_of, read_after
 from torchlint.semantic.code.tree import has_star
 from torchlint.semantic.device.host_reads import scalar_reads
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
-from torchlint.semantic.time.iterations import goes_over
+from torchlint.semantic.time.iterations import loop_sources
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.object_uses import ObjectUse, shared_loop
 from torchlint.semantic.values.accelerator import on_accelerator
@@ -117,7 +117,7 @@ def _flat(module: Module, node: cst.BaseExpression) -> bool:
     return False
 
 
-def behind_views(module: Module, node: cst.BaseExpression) -> cst.BaseExpression:
+def base_of_views(module: Module, node: cst.BaseExpression) -> cst.BaseExpression:
     """Return the expression of which one is a view or a part, or may be the tensor itself."""
     while True:
         match node:
@@ -295,7 +295,7 @@ def element_reads(module: Module, loop: cst.For | cst.CompFor | cst.Call) -> Ite
     else:
         holder = loop if isinstance(loop, cst.For) else _holder(module, loop)
         parts = _repeated(loop, holder)
-        for goes in goes_over(module, loop):
+        for goes in loop_sources(module, loop):
             if not isinstance(goes.target, cst.Name) or not _iterable(module, goes.iterated):
                 continue
             name = goes.target.value
@@ -309,7 +309,7 @@ def element_reads(module: Module, loop: cst.For | cst.CompFor | cst.Call) -> Ite
             # cannot be stacked.
             if any(inferred(module, use).kind in ("?", "accumulated") for use in uses):
                 continue
-            if isinstance(loop, cst.For) and read_behind(module, loop, name):
+            if isinstance(loop, cst.For) and read_after(module, loop, name):
                 continue  # It would be a number there.
             found = [_read(module, use) for use in uses]
             reads = tuple(read for read in found if read is not None)

@@ -9,15 +9,15 @@ import libcst as cst
 
 from torchlint.base.records import frozen
 from torchlint.semantic.code.flow import flow
-from torchlint.semantic.code.reaching import definitions_of, read_behind
+from torchlint.semantic.code.reaching import definitions_of, read_after
 from torchlint.semantic.code.tree import attr_of, is_name, method_called
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
-from torchlint.semantic.time.iterations import goes_over
+from torchlint.semantic.time.iterations import loop_sources
 from torchlint.semantic.time.loops import LoopKind, loop_kind
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.elements import (
-    behind_views,
+    base_of_views,
     certainly_later,
     one_tensor,
 )
@@ -146,12 +146,12 @@ def _element(
     if not isinstance(loop, cst.For):
         return None
     names = module.names_in(node)
-    for goes in goes_over(module, loop):
+    for goes in loop_sources(module, loop):
         target, iterated = goes.target, goes.iterated
         if not isinstance(target, cst.Name) or target.value not in names:
             continue
         tensor = on_device(module, iterated) is True and one_tensor(module, iterated)
-        if not tensor or read_behind(module, loop, target.value):
+        if not tensor or read_after(module, loop, target.value):
             return None
         way = _Elements(module, loop, target.value)
         tops = [way.end(use) for use in flow(module).names_in(loop.body, target.value)]
@@ -375,7 +375,7 @@ def stays_as_it_is(module: Module, node: cst.BaseExpression, loop: cst.CSTNode) 
 
 @question()
 def _stays(module: Module, node: cst.BaseExpression, loop: cst.CSTNode) -> bool:
-    made = behind_views(module, node)
+    made = base_of_views(module, node)
     if not isinstance(made, cst.Name):
         # Whether an expression gives a tensor in memory of its own.
         match made:

@@ -11,7 +11,7 @@ from torchlint.base.records import frozen
 from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
-from torchlint.semantic.time.iterations import goes_over
+from torchlint.semantic.time.iterations import loop_sources
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
@@ -148,7 +148,7 @@ class _LoopSearch:
         self.passed: set[cst.CSTNode] = set()
         self.elements = {
             goes.target.value
-            for goes in goes_over(module, loop)
+            for goes in loop_sources(module, loop)
             if isinstance(goes.target, cst.Name) and self._comes_along(goes.iterated)
         }
 
@@ -213,7 +213,7 @@ class _LoopSearch:
                 body = self.module.is_within(use, self.loop.body)
                 each_turn |= values and body and not on_condition(self.module, self.loop, use)
                 self.uses[use] = None
-            for goes in goes_over(self.module, self.loop):
+            for goes in loop_sources(self.module, self.loop):
                 if goes.iterated in uses:
                     each_turn |= self._element(goes.target)
         except _UnknownError:

@@ -437,7 +437,7 @@ def _gives_element(where: Module, function: cst.FunctionDef | cst.Lambda) -> boo
     yes="a generator hands out `{0}` in the step that makes it",
     no="no generator is known to hand out `{0}` in the step that makes it",
 )
-def handed_out(module: Module, node: cst.CSTNode) -> bool:
+def yielded_out(module: Module, node: cst.CSTNode) -> bool:
     """Say whether a generator hands a value out in the turn of the loop that makes it, here or
     behind all calls that give it back."""
     return any(True for _ in needed_by(module, node, _hands_out, far=True))

@@ -166,7 +166,7 @@ CLOCKS = frozenset(
     yes="the same iteration reads a clock behind it, in `{answer}`",
     no="no clock is read behind it in the same iteration",
 )
-def clock_behind(module: Module, node: cst.CSTNode) -> cst.Call | None:
+def clock_after(module: Module, node: cst.CSTNode) -> cst.Call | None:
     """Return the first reading of a clock behind a place in the innermost loop around it: what it
     says changes where the host no longer waits there."""
     loop = module.loop(node)

@@ -66,7 +66,7 @@ _KINDS = (cst.Name, cst.Attribute, cst.Subscript, cst.Comparison, cst.Call)
     yes="each iteration of the loop waits for the device in `{answer}` as well",
     no="nothing else in the iteration of the loop is known to wait for the device",
 )
-def turn_waits(
+def iteration_waits(
     module: Module, node: cst.CSTNode, *, put_off: bool = False
 ) -> tuple[cst.BaseExpression, ...]:
     """Return the other reads of the device, and copies to the host, that each turn of the innermost
@@ -80,7 +80,7 @@ def turn_waits(
 
 @question(circular=())
 def _waiting(module: Module, loop: cst.For | cst.While, put_off: bool) -> list[cst.BaseExpression]:
-    """Return what each turn of a loop waits for, see `turn_waits`."""
+    """Return what each turn of a loop waits for, see `iteration_waits`."""
     return [place for place in _in_every_turn(module, loop) if _waits(module, place, put_off)]
 
 
@@ -113,19 +113,19 @@ def _in_every_turn(module: Module, loop: cst.For | cst.While) -> list[cst.BaseEx
 def stays_beside(module: Module, node: cst.CSTNode) -> cst.BaseExpression | None:
     """Return a read of the device that the host needs in the same turn of the loop, with no run of
     a model, backward pass or step between it and `node`: then `node` waits for next to nothing."""
-    return nearest(module, node, turn_waits(module, node))
+    return nearest(module, node, iteration_waits(module, node))
 
 
 def nearest(
     module: Module,
     node: cst.CSTNode,
     others: Iterable[_Place],
-    turn: cst.CSTNode | None = None,
+    iteration: cst.CSTNode | None = None,
 ) -> _Place | None:
     """Return the first of some places of a turn with no run of a model, backward pass or step
     between it and `node`; the turn is one of the innermost loop, where it is not given."""
     for other in others:
-        calls, orders = _starting_work(module, turn or module.loops(node)[0])
+        calls, orders = _starting_work(module, iteration or module.loops(node)[0])
         first, last = (other, node) if module.before(other, node) else (node, other)
         begin = bisect.bisect_left(orders, module.tree.order[first])
         end = bisect.bisect_right(orders, module.tree.ends[last])
@@ -140,9 +140,9 @@ def nearest(
 
 
 @question(circular=([], []))
-def _starting_work(module: Module, turn: cst.CSTNode) -> tuple[list[cst.Call], list[int]]:
+def _starting_work(module: Module, iteration: cst.CSTNode) -> tuple[list[cst.Call], list[int]]:
     """Return the calls of a turn that start work on the device, and their places in the file."""
-    calls = [each for each in module.within(turn, cst.Call) if _starts_work(module, each)]
+    calls = [each for each in module.within(iteration, cst.Call) if _starts_work(module, each)]
     return calls, [module.tree.order[each] for each in calls]
 
 
@@ -192,7 +192,7 @@ def evaluates_and_waits(module: Module, node: cst.CSTNode) -> tuple[cst.BaseExpr
     if heat_of(module, node).grade is not Grade.EVAL:
         return ()
     calls = (place for place in turn_places(module, node) if isinstance(place, cst.Call))
-    return turn_waits(module, node, put_off=True) or tuple(
+    return iteration_waits(module, node, put_off=True) or tuple(
         itertools.islice((call for call in calls if _stays_inside(module, call, None)), 1)
     )
 
@@ -208,9 +208,13 @@ def before_many_runs(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
     The host is never ahead of the device there."""
     function = module.function(node)
     heat = heat_of(module, node)
-    turn = module.loop(node)
-    if turn is not None and heat.grade is Grade.EVAL and loop_kind(module, turn) is LoopKind.OTHER:
-        calls = (each for each in module.within(turn, cst.Call) if module.before(node, each))
+    iteration = module.loop(node)
+    if (
+        iteration is not None
+        and heat.grade is Grade.EVAL
+        and loop_kind(module, iteration) is LoopKind.OTHER
+    ):
+        calls = (each for each in module.within(iteration, cst.Call) if module.before(node, each))
         return next(
             (e for e in calls if comes_to(module, e, node) and _decodes(module, e)),
             None,
@@ -369,18 +373,18 @@ def waits_for_the_same(
     with `copies` also a copy of a tensor, with no run of a model, backward pass or step between the
     two: the one before `node`, or behind it where `node` has a condition of its own. Of several
     that wait for the same work one is left, for which there is none."""
-    turn = module.loop(node) or module.function(node)
-    if turn is None:
+    iteration = module.loop(node) or module.function(node)
+    if iteration is None:
         return None
     places = (
         place
-        for place in _readers(module, turn, copies)
+        for place in _readers(module, iteration, copies)
         if not module.is_within(node, place)
         and not module.is_within(place, node)
         and comes_to(module, place, node)
         and (module.before(place, node) or not comes_to(module, node, place))
     )
-    return nearest(module, node, places, turn)
+    return nearest(module, node, places, iteration)
 
 
 def wait_beside(
@@ -390,15 +394,15 @@ def wait_beside(
     backward pass or step between the two: one of the places `left`, a call of a function in which
     one of them certainly lies, or of one in another file that reads what it is given; of several
     such calls one that stands anywhere in the turn."""
-    turn = module.loop(node) or module.function(node)
-    if turn is None:
+    iteration = module.loop(node) or module.function(node)
+    if iteration is None:
         return None
     own = module.small_statement(node) or node
 
     def beside(places: Iterable[_Place]) -> Iterator[_Place]:
         for place in places:
             if (
-                (module.loop(place) or module.function(place)) is turn
+                (module.loop(place) or module.function(place)) is iteration
                 and not module.is_within(place, own)
                 and not module.is_within(node, place)
                 and not (isinstance(own, cst.Return) and module.before(own, place))
@@ -406,9 +410,11 @@ def wait_beside(
             ):
                 yield place
 
-    calls = (each for each in module.within(turn, cst.Call) if _stays_inside(module, each, left))
+    calls = (
+        each for each in module.within(iteration, cst.Call) if _stays_inside(module, each, left)
+    )
     inside = list(beside(calls))
-    near = nearest(module, node, [*beside(left), *inside], turn)
+    near = nearest(module, node, [*beside(left), *inside], iteration)
     return inside[0] if near is None and len(inside) > 1 else near
 
 
@@ -418,15 +424,15 @@ def waits_besides(
     """Return what makes the host wait in each turn that comes to `node`, other than its own
     statement: calls of functions that wait themselves, what is known to wait, and those of the
     places `left` that stand in the turn."""
-    turn = module.loop(node) or module.function(node)
-    if turn is None:
+    iteration = module.loop(node) or module.function(node)
+    if iteration is None:
         return []
     own = module.small_statement(node) or node
-    calls = (e for e in module.within(turn, cst.Call) if _stays_inside(module, e, left, True))
+    calls = (e for e in module.within(iteration, cst.Call) if _stays_inside(module, e, left, True))
     places = [
         place
-        for place in dict.fromkeys((*calls, *_known_waits(module, turn), *left))
-        if module.is_within(place, turn)
+        for place in dict.fromkeys((*calls, *_known_waits(module, iteration), *left))
+        if module.is_within(place, iteration)
         and isinstance(place, cst.BaseExpression)
         and not module.is_within(place, own)
         and not module.is_within(node, place)
@@ -440,12 +446,12 @@ def waits_besides(
 
 
 @question(circular=())
-def _known_waits(module: Module, turn: cst.CSTNode) -> list[cst.BaseExpression]:
+def _known_waits(module: Module, iteration: cst.CSTNode) -> list[cst.BaseExpression]:
     """Return the expressions in a turn for which the host waits: copies to the device may overlap,
     and are none."""
     return [
         wait.node
-        for node in module.within(turn, *WAITING)
+        for node in module.within(iteration, *WAITING)
         for wait in possible_waits(module, node)
         if wait.why in _STOPS and wait.tensor is not None and on_device(module, wait.tensor) is True
     ]
@@ -529,9 +535,9 @@ def _called_object(module: Module, call: cst.Call) -> list[tuple[Module, cst.Fun
 
 
 @question()
-def _readers(module: Module, turn: cst.CSTNode, copies: bool) -> list[cst.CSTNode]:
+def _readers(module: Module, iteration: cst.CSTNode, copies: bool) -> list[cst.CSTNode]:
     found: list[cst.CSTNode] = []
-    for place in module.within(turn, cst.Call, cst.If):
+    for place in module.within(iteration, cst.Call, cst.If):
         test = _asked_first(place.test) if isinstance(place, cst.If) else None
         if test is not None and _is_asked_there(module, test):
             found.append(test)
@@ -760,19 +766,19 @@ def waits_to_copy_up(module: Module, node: cst.CSTNode) -> cst.Call | None:
     queued, in the same turn before `node`, with no run of a model, backward pass or step between
     the two: a small copy behind it waits for nothing more. The copy of a batch need not wait, and
     what a factory makes need not be copied: neither is one."""
-    turn = module.loop(node)
-    if turn is None:
+    iteration = module.loop(node)
+    if iteration is None:
         return None
     copies = (
         call
-        for call in module.within(turn, cst.Call)
+        for call in module.within(iteration, cst.Call)
         if module.before(call, node)
         and (transfer := transfer_of(module, call)) is not None
         and "non_blocking" not in transfer.given
         and _comes_from_host(module, transfer.source)
         and comes_to(module, call, node)
     )
-    return nearest(module, node, copies, turn)
+    return nearest(module, node, copies, iteration)
 
 
 @question(

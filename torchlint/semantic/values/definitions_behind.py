@@ -19,7 +19,7 @@ from torchlint.semantic.code.scopes import local_class, method_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.question import question
-from torchlint.semantic.values.inferred import classes_behind
+from torchlint.semantic.values.inferred import classes_of_instance
 from torchlint.semantic.values.kept import MUTATORS
 from torchlint.semantic.values.value import Value
 
@@ -37,7 +37,7 @@ def classes(
     """
     if isinstance(instance.node, cst.ClassDef):
         yield module, instance.node
-    for definition in classes_behind(module, instance):
+    for definition in classes_of_instance(module, instance):
         where = (via or module).outside.module_of(definition)
         found = top_level(where, definition.name) if where is not None else None
         if isinstance(found, cst.ClassDef):

@@ -46,7 +46,7 @@ def batch_device(module: Module, loader: Value) -> str | None:
 
 
 @question(ground=True, remember=False)
-def classes_behind(module: Module, instance: Value) -> Sequence[Definition]:
+def classes_of_instance(module: Module, instance: Value) -> Sequence[Definition]:
     """Return the classes in other files of the project from which an instance's class inherits, or
     is itself."""
     return values(module).family(instance)

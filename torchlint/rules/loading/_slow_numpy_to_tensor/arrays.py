@@ -14,7 +14,7 @@ from torchlint.semantic.code.text import mentions
 from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
-from torchlint.semantic.time.iterations import goes_over
+from torchlint.semantic.time.iterations import loop_sources
 from torchlint.semantic.values.definitions_behind import returned
 from torchlint.semantic.values.inferred import inferred
 
@@ -204,7 +204,7 @@ def _element(module: Module, node: cst.Name) -> bool:
     """Say whether a comprehension's target is an element of a list of arrays."""
     for above in module.ancestors(node):
         if isinstance(above, cst.ListComp):
-            for goes in goes_over(module, above.for_in):
+            for goes in loop_sources(module, above.for_in):
                 if is_name(goes.target, node.value):
                     return bool(arrays_in(module, goes.iterated))
     return False

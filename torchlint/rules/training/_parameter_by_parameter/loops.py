@@ -15,7 +15,7 @@ from torchlint.semantic.code.scopes import local_class
 from torchlint.semantic.code.tree import LOOPS, is_name, keyword_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
-from torchlint.semantic.time.iterations import goes_over, iteration_count
+from torchlint.semantic.time.iterations import iteration_count, loop_sources
 from torchlint.semantic.time.step_overhead import parameter_names
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values.inferred import inferred
@@ -121,7 +121,7 @@ def _of_one_part(module: Module, loop: cst.For) -> bool:
     """Say whether a loop goes over what a constructor has kept, and each call of it in the file
     hands over the parameters of one layer of a network: ``model.decoder.parameters()``."""
     cls = module.class_of(loop)
-    for goes in goes_over(module, loop):
+    for goes in loop_sources(module, loop):
         match goes.iterated:
             case cst.Attribute(value=cst.Name("self"), attr=cst.Name(value=name)) if cls:
                 given = _given_to_constructor(module, cls, name)

@@ -20,7 +20,7 @@ from torchlint.semantic.data.loaders import makes_loader
 from torchlint.semantic.elsewhere import Definition
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
-from torchlint.semantic.time.iterations import goes_over
+from torchlint.semantic.time.iterations import loop_sources
 from torchlint.semantic.values import definitions_behind
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.params import bind
@@ -42,7 +42,7 @@ _SAME = ("builtins.iter", "builtins.enumerate", "itertools.cycle")
     no="it is not known which loaders of the project make the batch",
     ground=True,
 )
-def loaders_behind(module: Module, batch: cst.BaseExpression) -> list[Made]:
+def loaders_of_batch(module: Module, batch: cst.BaseExpression) -> list[Made]:
     """Return the calls, in any file of the project, that make the loaders from which a batch, or
     the part of one, comes; nothing where one of them is not known."""
     search = _Search(module)
@@ -73,7 +73,7 @@ class _Search:
             ):
                 return self.batch(where, above.for_in.iter)
         for loop in where.loops(node):
-            for goes in goes_over(where, loop) if isinstance(loop, cst.For) else ():
+            for goes in loop_sources(where, loop) if isinstance(loop, cst.For) else ():
                 if _made_of(where, node, loop, where.names_in(goes.target), set()):
                     if method_called(goes.iterated) in _PARTS:
                         return self.batch(where, goes.iterated)

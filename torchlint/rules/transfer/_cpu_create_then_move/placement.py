@@ -18,7 +18,7 @@ from torchlint.semantic.device.factories import makes_of_sizes, takes_device
 from torchlint.semantic.device.transfers import Transfer, transfer_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
-from torchlint.semantic.time.iterations import goes_over
+from torchlint.semantic.time.iterations import loop_sources
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
@@ -322,7 +322,7 @@ class _Region:
         )
 
     def _reversed_by(self, loop: cst.For, name: str) -> bool:
-        for goes in goes_over(self.module, loop):
+        for goes in loop_sources(self.module, loop):
             if is_name(goes.target, name):
                 call = self.module.taker(goes.iterated)
                 func = call.func if isinstance(call, cst.Call) else None

@@ -39,9 +39,9 @@ def parts_of(
         return None
     if on_device(module, part.value) is not True or not inferred(module, part.value).tensor:
         return None
-    turns = {name.value for name in module.within(loop.target, cst.Name)}
+    iterations = {name.value for name in module.within(loop.target, cst.Name)}
     chosen = {name.value for each in part.slice for name in module.within(each, cst.Name)}
-    if not chosen or not chosen <= turns or part.value.value in turns:
+    if not chosen or not chosen <= iterations or part.value.value in iterations:
         return None  # What the loop binds itself is another tensor in each turn.
     if writes_of(module, loop.body, part.value.value):
         return None

@@ -10,7 +10,7 @@ from functools import partial
 import libcst as cst
 
 from torchlint.base.records import frozen
-from torchlint.fixes.after_loop import kept_for_later, numbers_of, seldom_as_numbers
+from torchlint.fixes.after_loop import kept_for_later, numbers_of, rare_reads_as_numbers
 from torchlint.fixes.expressions import detached, method_call
 from torchlint.fixes.log_every_n import log_every_n, logged_every
 from torchlint.fixes.reads_together import stacked_safely
@@ -41,13 +41,13 @@ from torchlint.semantic.uses.accumulators import (
     LoopSum,
     added,
     all_calls,
-    averaged_behind,
+    averaged_after,
     fresh_per_iteration,
     gathering_loop,
     in_changing_mode,
     in_each_step,
     only_returned,
-    reaches_line_behind,
+    reaches_line_after,
     sum_of_loop,
     uses_of_number,
 )
@@ -207,7 +207,7 @@ class _Deferral:
         added_up = [added(self.module, step) for step in found.sum.steps]
         if any(_is_batch_size(leaf) for whole in added_up for leaf in _leaves(whole)):
             self.assumes[SIZES] = _OF_NUMPY
-        if not reaches_line_behind(self.module, found.sum.loop):
+        if not reaches_line_after(self.module, found.sum.loop):
             self.notes.append(_LEFT)
         if found.kind == "float" and found.sum.whole:
             self.notes.append(_SET_BACK)
@@ -243,11 +243,11 @@ class _Deferral:
         uses = uses_of_number(self.module, target)
         if uses is None:
             returned = only_returned(self.module, target)
-            return returned is not None and all(self.handed_back(each, kind) for each in returned)
-        self.edits += seldom_as_numbers(self.module, target, uses, kind)
+            return returned is not None and all(self.returned_as(each, kind) for each in returned)
+        self.edits += rare_reads_as_numbers(self.module, target, uses, kind)
         return all(self.used(each, kind) for each in uses.each_step)
 
-    def handed_back(self, node: cst.BaseExpression, kind: str) -> bool:
+    def returned_as(self, node: cst.BaseExpression, kind: str) -> bool:
         """Follow what a function returns to its callers: the number alone, or in a tuple that they
         take apart."""
         function, above = self.module.function(node), self.module.parent(node)
@@ -274,7 +274,7 @@ def _edits(
     module: Module, found: _Sum, method: str | None
 ) -> tuple[Replace | InsertAfter | InsertBefore, ...]:
     name, loop = found.sum.name, found.sum.loop
-    seldom = [each for each in found.sum.reads if each not in found.sum.each_step]
+    rarely = [each for each in found.sum.reads if each not in found.sum.each_step]
     after = [InsertAfter(loop, f"{name} = {found.kind}({name})")]
     mixed = len({module.source_of(term.read.tensor) for term in found.terms}) > 1
     held = [(term.read, _added(module, term.read, method)) for term in found.terms]
@@ -283,7 +283,7 @@ def _edits(
             Replace(read.node, _without_dimension(module, read, new) if mixed else new)
             for read, new in held
         ),
-        *numbers_of(module, seldom, found.sum.steps, found.kind),
+        *numbers_of(module, rarely, found.sum.steps, found.kind),
         *(after if found.sum.read_after else ()),
     )
 
@@ -405,7 +405,7 @@ def read_where_used(module: Module, read: HostRead) -> Deferred | None:
         ):
             followed = way.bound(target, kind)
         case cst.Return():
-            followed = way.handed_back(read.node, kind)
+            followed = way.returned_as(read.node, kind)
         case _:
             return None
     return way.deferred(_LATER, _HELD) if followed else None
@@ -445,10 +445,10 @@ def read_after_loop(module: Module, read: HostRead) -> Deferred | None:
     kept = kept_for_later(module, read, append)
     number = "float(value)" if read.how == "float" else "value.item()"
     single = has_no_dimension(module, read.tensor) and kind is not None
-    single = single and (kind == "float" or read.how == "item") and averaged_behind(module, append)
+    single = single and (kind == "float" or read.how == "item") and averaged_after(module, append)
     single = single and in_each_step(module, append, loop)
     after = _numbers_after(module, loop, append, None if single else number)
-    notes = [] if reaches_line_behind(module, loop) else [_LEFT]
+    notes = [] if reaches_line_after(module, loop) else [_LEFT]
     assumes = {FRAMES: _KEPT, TORCH: _KEPT, LOSSES: _KEPT, MEMORY: _KEPT}
     if single:
         assumes[ONE_DEVICE] = _APART
@@ -612,7 +612,7 @@ def _plain_reads(module: Module, node: cst.BaseExpression) -> Iterator[HostRead]
             yield read
 
 
-def shown_seldom(module: Module, read: HostRead) -> Deferred | None:
+def rarely_shown(module: Module, read: HostRead) -> Deferred | None:
     """Return the fix by which a progress bar, ``bar.set_postfix(loss=loss.item())``, is redrawn
     every N steps; None where the lines beside it show more than a bar."""
     line = module.small_statement(read.node)

@@ -15,7 +15,7 @@ from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import Function, attr_of, method_called
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
-from torchlint.semantic.time.iterations import carried_reads, goes_over, spelled_alike
+from torchlint.semantic.time.iterations import carried_reads, loop_sources, spelled_alike
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.host_needs import given_as_size
 from torchlint.semantic.values.definitions_behind import functions
@@ -514,7 +514,7 @@ def _element_in(module: Module, loop: cst.For, node: cst.CSTNode) -> bool:
     """Say whether an expression holds an element of one tensor that the loop comes by."""
     rows = [
         goes.target.value
-        for goes in goes_over(module, loop)
+        for goes in loop_sources(module, loop)
         if isinstance(goes.target, cst.Name) and _one(module, goes.iterated)
     ]
     bound = {name.value for name in module.within(loop.target, cst.Name)}

@@ -30,7 +30,9 @@ _LAYERS = ops.values("steps")
     yes="modules of one kind run one after another on the same input, and their results are joined",
     no="the modules differ, or get each other's results",
 )
-def same_modules_in_turn(module: Module, node: cst.For | cst.ListComp | cst.GeneratorExp) -> bool:
+def same_modules_one_by_one(
+    module: Module, node: cst.For | cst.ListComp | cst.GeneratorExp
+) -> bool:
     """Say whether a loop gives the same input to modules that are built alike, and joins what they
     return: attention heads kept in a list."""
     loop = node if isinstance(node, cst.For) else node.for_in
@@ -247,4 +249,4 @@ def _takes_first(part: cst.Subscript, name: cst.Name) -> bool:
     return False
 
 
-__all__ = ["recurrent_layer", "same_modules_in_turn", "suppresses"]
+__all__ = ["recurrent_layer", "same_modules_one_by_one", "suppresses"]

@@ -29,9 +29,9 @@ from torchlint.rule import (
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.reaching import definitions_of, read_behind, readers_of
+from torchlint.semantic.code.reaching import definitions_of, read_after, readers_of
 from torchlint.semantic.code.tree import is_name, keyword_of, method_called
-from torchlint.semantic.time.iterations import goes_over
+from torchlint.semantic.time.iterations import loop_sources
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values.inferred import inferred
 
@@ -117,7 +117,7 @@ class _Form:
                 match loop.target:
                     case cst.Tuple(elements=[cst.Element(value=cst.Name(value=index)), _]):
                         self.index = index
-        for goes in goes_over(self.module, loop):
+        for goes in loop_sources(self.module, loop):
             value = inferred(self.module, goes.iterated)
             if not isinstance(goes.target, cst.Name) or not value.tensor or value.loose:
                 raise _UnknownError
@@ -165,7 +165,7 @@ class _Form:
                     edits += also
                 case _:
                     raise _UnknownError
-        self._unseen_behind(loop)
+        self._unseen_after(loop)
         first, *others = new
         if any(line.comment for line in first.leading_lines):
             raise _UnknownError
@@ -186,10 +186,10 @@ class _Form:
                 raise _UnknownError
         return [Remove(start) for start in self.starts]
 
-    def _unseen_behind(self, loop: cst.For) -> None:
+    def _unseen_after(self, loop: cst.For) -> None:
         """Refuse where a name that the last turn leaves behind is read later."""
         for name in (*self.parts, self.index):
-            if name and read_behind(self.module, loop, name):
+            if name and read_after(self.module, loop, name):
                 raise _UnknownError
 
     def _statement(

@@ -40,7 +40,7 @@ class Taker:
     yes="`{answer}` looks at it in each iteration of the loop",
     no="nothing is known to look at it in each iteration of the loop",
 )
-def taken_in_turn(module: Module, node: cst.BaseExpression) -> Taker | None:
+def taken_per_iteration(module: Module, node: cst.BaseExpression) -> Taker | None:
     """Return what logs, writes, plots or asks a number in each turn of the loop that reads it: by
     itself, in a row of numbers, or in the list that it is appended to. What does so on a condition
     of its own is none."""
@@ -57,7 +57,7 @@ def taken_in_turn(module: Module, node: cst.BaseExpression) -> Taker | None:
     yes="code of the host takes `{0}` in each iteration of the loop: a picture, a text, a file",
     no="no code of the host is known to take `{0}` in each iteration of the loop",
 )
-def host_takes_in_turn(module: Module, node: cst.BaseExpression) -> bool:
+def host_takes_per_iteration(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether a library of the host works on a number, or a text, a file or a request is made
     of it, in each turn of the loop that reads it."""
     places = needed_by(module, node, host_needs)
