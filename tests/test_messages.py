@@ -228,6 +228,7 @@ def sample(model, x, top_p):
             {body}
         x = logits.argmax(-1)
 """
+BESIDE = "keep all elements with the mask beside them (torch.where, a product with the mask)"
 WRITES_BACK = "scatter_ writes to the positions of all rows at once"
 
 
@@ -237,8 +238,9 @@ WRITES_BACK = "scatter_ writes to the positions of all rows at once"
         ("mask[i, order[i, removed[i]]] = True", WRITES_BACK),
         ("chosen = order[i, removed[i]]; logits[i, chosen] = -1e9", WRITES_BACK),
         ("chosen = order[i][removed[i]]; logits[i][chosen] = -float('inf')", WRITES_BACK),
-        ("kept.append(ordered[i, removed[i]])", "torch.where or a product with the mask"),
-        ("mask[i, order[i, removed[i]]] = mask[i, 0]", "torch.where or a product with the mask"),
+        ("kept.append(ordered[i, removed[i]])", BESIDE),
+        ("kept.append(indices[i, removed[i]])", BESIDE),
+        ("mask[i, order[i, removed[i]]] = mask[i, 0]", BESIDE),
         (
             "chosen = order[i, removed[i]]; kept.append(chosen); mask[i, chosen] = True",
             "torch.where",

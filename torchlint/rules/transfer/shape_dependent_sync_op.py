@@ -347,7 +347,7 @@ def _instead(module: Module, node: cst.Subscript | cst.Call) -> str:
     if _read_at_once(module, node):
         return _COPY_FIRST
     if isinstance(node, cst.Subscript):
-        return "torch.where or a product with the mask keeps the shape"
+        return "keep all elements with the mask beside them (torch.where, a product with the mask)"
     return "keep the mask and use torch.where, or take a fixed number with topk"
 
 
