@@ -112,7 +112,7 @@ _TORCH = ops.dotted("join") - {"torch.stack"}
 _NUMPY = tuple(
     "numpy." + n for n in "append concatenate vstack hstack dstack row_stack column_stack".split()
 )
-_TO_HOST = ops.having("to-host") - {"to"} | {"numpy"}
+_TO_HOST = ops.having("to-host") - {"to", "type"} | {"numpy"}
 _FACTS = ops.having("fact")
 _KEPT = regex(r"(^|_)(cache|caches|queue|past|kv|memory|bank|buffer)(_|$)")
 _FEW = 4

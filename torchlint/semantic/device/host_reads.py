@@ -487,7 +487,8 @@ def widened_copy(module: Module, call: cst.Call) -> HostRead | None:
 
 
 def _to_host(module: Module, call: cst.Call, method: str) -> bool:
-    return method in ("cpu", "tolist") or (method == "to" and inferred(module, call).device == CPU)
+    moved = method in ("to", "type") and inferred(module, call).device == CPU
+    return moved or method in ("cpu", "tolist")
 
 
 @question()

@@ -254,7 +254,7 @@ short                     method cast dtype=int16 gives-int
 bool                      method cast dtype=bool gives-bool
 byte                      method cast dtype=uint8 gives-int
 char                      method cast dtype=int8 gives-int
-type                      method cast fact
+type                      method cast fact to-host
 type_as                   method cast move own
 to                        method aten cast move to-host mixes
 cpu                       method move waits host-memory to-host
