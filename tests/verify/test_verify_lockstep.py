@@ -145,34 +145,33 @@ def test_every_variant_has_every_round(folder: Path) -> None:
 
 
 COLD = (2.0, 2.0, 1.9, 1.6, 1.3)
-"""Of an H200: the block that gives their length, and four rounds until the pace is found."""
+"""As on an H200: the block that gives their length, and four rounds before the pace is found."""
 
 
 @pytest.mark.parametrize(
-    ("trials", "blocks", "ends"),
+    ("trials", "blocks", "kept"),
     [
-        (0, 1 + 4, [1.6, 1.3]),
-        (10, 1 + 7 + 4, [1.0, 1.0]),
-        (3, 1 + 3 + 4, [1.0, 1.0]),
+        (0, 1 + 4, [2.0, 1.9, 1.6, 1.3]),
+        (10, 1 + 7 + 1, [1.0, 1.0, 1.0, 1.0]),
+        (3, 1 + 3 + 3, [1.6, 1.3, 1.0, 1.0]),
     ],
 )
 def test_rounds_are_given_up_until_the_pace_is_found(
-    folder: Path, trials: int, blocks: int, ends: list[float]
+    folder: Path, trials: int, blocks: int, kept: list[float]
 ) -> None:
     log: list[tuple[str, Any]] = []
     fakes = [Fake("one", folder, log, slower=COLD), Fake("two", folder, log, slower=COLD[1:])]
     residents, _ = run(fakes, trials=trials)
     asked = [word for name, word in log if name == "one" and isinstance(word, dict)]
     assert len([word for word in asked if "steps" in word]) == blocks
-    walls = [block.wall / 1e6 for block in residents[0].blocks]
-    assert [walls[-2], walls[-1]] == ends
-    assert len(walls) == 4
+    assert [block.wall / 1e6 for block in residents[0].blocks] == kept
+    assert len(residents[1].blocks) == 4
 
 
 def test_a_version_that_ends_before_the_pace_is_found_has_no_round(folder: Path) -> None:
     log: list[tuple[str, Any]] = []
     fakes = [Fake("one", folder, log, slower=COLD), Fake("two", folder, log, blocks=2)]
-    residents, _ = run([*fakes, Fake("three", folder, log)], trials=10)
+    residents, _ = run([*fakes, Fake("three", folder, log, slower=COLD[1:])], trials=10)
     assert [len(resident.blocks) for resident in residents] == [4, 0, 4]
 
 

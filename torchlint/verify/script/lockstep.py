@@ -23,8 +23,8 @@ LOADER_SHARE = 0.2
 """Share of a step's time spent waiting for the DataLoader from which prefetched batches are drained
 first."""
 TRIALS, TRIAL_SHARE = 10, 0.25
-"""Rounds that are given up, at most, until a GPU is at its pace, and the share of a launch's time.
-On an H200 the first six rounds, 70 steps, took 6.9 to 3.8 ms a step."""
+"""Rounds, at most, until a GPU is at its pace, and the share of a launch's time; those before are
+given up. On an H200 the first six rounds, 70 steps, took 6.9 to 3.8 ms a step."""
 PATIENCE, FASTER_BY = 2, 0.95
 """It is at its pace where so many rounds in turn are no faster than this share of the best."""
 SPENT = "was in a block when the time was over (--budget)"
@@ -138,7 +138,7 @@ class LaunchSettings:
         together: how many processes may start at the same time.
         until: when all must be over (`time.monotonic`).
         step: about how many seconds a step takes; 0 where that is not known.
-        trials: rounds that are given up, at most, until the versions get no faster.
+        trials: rounds, at most, until the versions get no faster; those before are given up.
     """
 
     rounds: int
@@ -179,8 +179,9 @@ def run(
         steps, settle, end = _calibrate(residents[0], pace, len(alive))
         for resident in alive:
             resident.steps, resident.settle, resident.timeout = steps, settle, pace.timeout
-        _find_pace(alive, pace)
-        take_turns(residents, pace.rounds, rng, end=end, tick=tick)
+        kept = _find_pace(residents, pace, rng)
+        rounds = max(0, pace.rounds - kept)
+        take_turns(residents, rounds, rng, end=end, tick=lambda done: tick(kept + done))
         leaving = [resident for resident in alive if resident.failure is None and resident.quit()]
         over = min(time.monotonic() + _QUIT_SECONDS, pace.until)
         for resident in leaving:
@@ -221,19 +222,23 @@ def _settled(resident: Resident, deadline: float, timeout: float) -> bool:
     return True
 
 
-def _find_pace(alive: Sequence[Resident], pace: LaunchSettings) -> None:
-    """Run rounds that are not kept until the versions together get no faster."""
+def _find_pace(lanes: Sequence[Resident], pace: LaunchSettings, rng: random.Random) -> int:
+    """Run rounds until the versions together get no faster, and drop those before; return how many
+    are kept."""
     end = min(time.monotonic() + TRIAL_SHARE * pace.seconds, pace.until)
-    best, patience = math.inf, PATIENCE
-    for _ in range(pace.trials):
-        if not patience or time.monotonic() > end:
-            return
-        blocks = [trial(resident) for resident in alive]
-        if None in blocks:
-            return
-        took = sum(block.wall for block in blocks if block is not None)
-        patience = PATIENCE if took < FASTER_BY * best else patience - 1
-        best = min(best, took)
+    best, done, since = math.inf, 0, 0
+    while done < pace.trials and since < PATIENCE and (not done or time.monotonic() < end):
+        take_turns(lanes, 1, rng)
+        going = [lane for lane in lanes if lane.failure is None]
+        if lanes[0].failure is not None or len(going) < 2:
+            break
+        took = sum(lane.blocks[-1].wall for lane in going)
+        since = 0 if took < FASTER_BY * best else since + 1
+        best, done = min(best, took), done + 1
+    kept = min(done, since + 1)
+    for lane in lanes:
+        del lane.blocks[: done - kept]
+    return kept
 
 
 def _calibrate(original: Resident, pace: LaunchSettings, variants: int) -> tuple[int, int, float]:
