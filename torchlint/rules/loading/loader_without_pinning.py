@@ -13,10 +13,10 @@ one that gets the loader; and such a loader whose loops are not known, where its
 something and other loops of the file move their batches, or where the class or function that makes
 it makes another one that pins. Where the collate function in view, or a dataset that yields whole
 batches, gives what `expand` or the like has made and nothing has copied, the finding says so and
-has no fix: `Tensor.pin_memory` raises where several elements are one place in memory. A class that derives from `DataLoader` is one of them, where no file
-of the project speaks of pinning and loops over loaders move their batches. Not where all that the
-loops move is what they have joined or computed of the batches on the host, nor in a program whose
-device is Apple's alone.
+has no fix: `Tensor.pin_memory` raises where several elements are one place in memory. A class that
+derives from `DataLoader` is one of them, where no file of the project speaks of pinning and loops
+over loaders move their batches. Not where all that the loops move is what they have joined or
+computed of the batches on the host, nor in a program whose device is Apple's alone.
 
 ## Setup
 ```python

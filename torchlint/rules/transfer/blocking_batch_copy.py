@@ -13,8 +13,8 @@ hand on as a loader gave it. Where the loader does not pin, or none of the
 project does, the finding is an `info` (without workers the training process would pin, so they come
 first: TL201 says where they are worth it), and so it is in an evaluation, where most batches end in
 a read, and in a step that ends in one of a GradScaler, which reads from the device whether a
-gradient is infinite. A loader whose batches hold what is expanded cannot pin them (TL202), and gets no fix
-that does. Silent: an evaluation whose loader neither pins
+gradient is infinite. A loader whose batches hold what is expanded cannot pin them (TL202), and
+gets no fix that does. Silent: an evaluation whose loader neither pins
 nor has workers, or of which each batch ends in what is printed or in what another library works on,
 as nothing is left that the copy could overlap with; what is cast first,
 `x.float().to(device)`, unless it is known to have that dtype; what the step computes or joins on

@@ -26,11 +26,7 @@ if TYPE_CHECKING:
 _Where = tuple[Module, cst.CSTNode]
 _SEVERAL = frozenset(("broadcast_tensors", "meshgrid", "numpy.broadcast_arrays"))
 _EXPANDS = ops.having("spreads", "view") | _SEVERAL | {"numpy.broadcast_to"}
-_KEEPS = (
-    (ops.having("view") | ops.having("cast") | ops.SAME_VALUES)
-    - ops.having("flattens")
-    - frozenset(("clone", "contiguous", "pin_memory"))
-) | {"as_tensor", "asarray", "from_numpy"}
+_KEEPS = ops.having("alias") - ops.having("flattens") - ops.having("host-memory") - {"contiguous"}
 """What may give the same memory with the same strides."""
 _HOLDERS = ("builtins.dict", "builtins.list", "builtins.tuple")
 _STORES = frozenset(("append", "insert", "extend", "update", "setdefault"))
