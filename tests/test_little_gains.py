@@ -874,7 +874,7 @@ def test_a_metric_that_nothing_reads_is_deleted(
     assert ("self.test_loss.update(loss)" in report.after) is read
 
 
-MASKED = """\
+SIZED = """\
 import torch
 
 
@@ -891,16 +891,16 @@ def compute(model, loader, ignored):
             correct += (best == y).sum().item()
     return correct
 """
-TAKEN = "best, y = best[kept], y[kept]"
+SELECTS = "best, y = best[kept], y[kept]"
 
 
 @pytest.mark.parametrize(
     ("mask", "taken", "safe"),
     [
-        ("y != ignored", TAKEN, False),
-        ("torch.not_equal(y, ignored)", TAKEN, False),
-        ("torch.greater_equal(y, 0)", TAKEN, False),
-        ("torch.less(y, ignored)", TAKEN, False),
+        ("y != ignored", SELECTS, False),
+        ("torch.not_equal(y, ignored)", SELECTS, False),
+        ("torch.greater_equal(y, 0)", SELECTS, False),
+        ("torch.less(y, ignored)", SELECTS, False),
         ("torch.not_equal(y, ignored)", "y = torch.where(kept, y, -1)", True),
         ("torch.clamp(y, 0, 9)", "best = best * kept", True),
     ],
@@ -908,5 +908,5 @@ TAKEN = "best, y = best[kept], y[kept]"
 def test_a_read_beside_a_mask_that_sizes_what_it_takes_gains_little(
     mask: str, taken: str, safe: bool
 ) -> None:
-    each = found(MASKED.format(mask=mask, taken=taken), "TL101", "(best == y).sum().item()")
+    each = found(SIZED.format(mask=mask, taken=taken), "TL101", "(best == y).sum().item()")
     assert [e.fix is not None and e.fix.safety is Safety.SAFE for e in each] == [safe]
