@@ -291,8 +291,13 @@ def _whole(
     weaker: dict[int, Placed] = {}
     for safety, applied in _APPLIED.items():
         now = [weaker.get(id(each), each) for each in waits]
-        left = [each for each in now if not _mended(module, each, now, applied)]
-        mended = [each.hit.node for each in now if each not in left]
+        left: list[Placed] = []
+        mended: list[cst.CSTNode] = []
+        for each in now:
+            if _mended(module, each, now, applied):
+                mended.append(each.hit.node)
+            else:
+                left.append(each)
         for first, each in zip(waits, now, strict=True):
             fix = each.hit.fix
             if fix is None or fix.safety not in applied:
