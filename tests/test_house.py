@@ -595,6 +595,7 @@ NAMESAKES = {
             "_METHODS",
         ),
     },
+    "source/ipython.py": {"_AUTOMAGIC"},  # commands of a shell: `less`
 }
 """Tables of names that are spelled like an operation of torch, and stand for something else."""
 

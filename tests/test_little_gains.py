@@ -8,9 +8,11 @@ from pathlib import Path
 import libcst as cst
 import pytest
 
-from tests.checking import check
+from tests.checking import check, job
 from tests.semantic.test_project import analysed
-from torchlint.base.finding import Finding, Severity
+from torchlint.base.finding import Finding, Safety, Severity
+from torchlint.run.projects import forget
+from torchlint.run.worker import analyse_job
 from torchlint.semantic.time.autograd import no_grad
 
 INFO, WARNING = Severity.INFO, Severity.WARNING
@@ -824,3 +826,87 @@ validate(torch.load("data"))
 def test_labels_that_the_device_never_uses(use: str, count: int) -> None:
     (finding,) = found(LABELS.format(use=use), "TL103", "")
     assert ("only copied back" in finding.message) is (not count)
+
+
+SCORED = """\
+import torchmetrics
+from lightning import LightningModule
+from torch import nn
+
+
+class Net(LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Linear(3, 1)
+        self.test_loss = torchmetrics.MeanMetric()
+
+    def test_step(self, batch, index):
+        loss = self.net(batch).mean()
+        self.test_loss(loss)
+        {line}
+        return loss
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "other", "read"),
+    [
+        ("self.log('test/loss', loss)", "", False),
+        ("self.test_loss.reset()", "net = Net()", False),
+        ("pass", "from net import Net\nNet().losses.compute()", False),
+        ("self.log('test/loss', self.test_loss, on_step=False)", "", True),
+        ("best = self.test_loss.compute()", "", True),
+        ("self.kept = [self.test_loss]", "", True),
+        ("pass", "from net import Net\nNet().test_loss.compute()", True),
+        ("return getattr(self, f'{index}_loss')", "", True),
+    ],
+)
+def test_a_metric_that_nothing_reads_is_deleted(
+    tmp_path: Path, line: str, other: str, read: bool
+) -> None:
+    text = SCORED.format(line=line)
+    (tmp_path / "net.py").write_text(text)
+    (tmp_path / "run.py").write_text(other)
+    forget()
+    done = job(text, name="net.py", root=str(tmp_path), codes=frozenset(("TL906",)), fix="unsafe")
+    report = analyse_job(done)
+    assert ("self.test_loss(loss)" in report.after) is False
+    assert ("self.test_loss.update(loss)" in report.after) is read
+
+
+SIZED = """\
+import torch
+
+
+def compute(model, loader, ignored):
+    device = torch.device("cuda")
+    model = model.to(device).eval()
+    correct = 0
+    with torch.no_grad():
+        for x, y in loader:
+            x, y = x.to(device), y.to(device)
+            best = model(x).argmax(-1)
+            kept = {mask}
+            {taken}
+            correct += (best == y).sum().item()
+    return correct
+"""
+SELECTS = "best, y = best[kept], y[kept]"
+
+
+@pytest.mark.parametrize(
+    ("mask", "taken", "safe"),
+    [
+        ("y != ignored", SELECTS, False),
+        ("torch.not_equal(y, ignored)", SELECTS, False),
+        ("torch.greater_equal(y, 0)", SELECTS, False),
+        ("torch.less(y, ignored)", SELECTS, False),
+        ("torch.not_equal(y, ignored)", "y = torch.where(kept, y, -1)", True),
+        ("torch.clamp(y, 0, 9)", "best = best * kept", True),
+    ],
+)
+def test_a_read_beside_a_mask_that_sizes_what_it_takes_gains_little(
+    mask: str, taken: str, safe: bool
+) -> None:
+    each = found(SIZED.format(mask=mask, taken=taken), "TL101", "(best == y).sum().item()")
+    assert [e.fix is not None and e.fix.safety is Safety.SAFE for e in each] == [safe]

@@ -153,3 +153,61 @@ def test_read_at_once_it_is_the_same(name: str) -> None:
 @pytest.mark.parametrize("name", APART)
 def test_what_cannot_be_read_at_once_stays(name: str) -> None:
     assert ".tolist()" not in changed(program(APART[name]))
+
+
+LOSS = """\
+import torch
+from torch import nn
+
+
+class Ratio(nn.Module):
+    def __init__(self):
+        super().__init__()
+        {init}
+
+    def forward(self, energy, x):
+        ratio = {ratio}
+        loss = -ratio.mean()
+        return loss, {{{numbers}}}
+
+
+def train(energy, loader, optimizer):
+    criterion = Ratio()
+    for x in loader:
+        x = x.cuda(non_blocking=True)
+        loss, numbers = criterion(energy, x)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+STATE = "self.log_z = nn.Parameter(torch.zeros(()))"
+BUFFER = 'self.register_buffer("log_z", torch.zeros(()))'
+RATIO = "-energy(x) - self.log_z"
+LAYER = "self.net(x) - self.log_z"
+BOTH = '"loss": loss.item(), "log_z": self.log_z.item()'
+
+
+@pytest.mark.parametrize(
+    ("init", "ratio", "numbers", "safe"),
+    [
+        (STATE, RATIO, BOTH, False),
+        (BUFFER, RATIO, BOTH, False),
+        (STATE, RATIO, BOTH.replace(".log_z", ".log_z.exp()"), False),
+        (STATE, RATIO, '"loss": loss.item(), "most": ratio.max().item()', True),
+        (f"{STATE}; self.net = nn.Linear(3, 1)", LAYER, BOTH, True),
+        (f"{STATE}; self.b = {STATE[13:]}", RATIO, '"b": self.b.item(), ' + BOTH[21:], True),
+    ],
+)
+def test_a_scalar_that_may_have_stayed_on_the_host_is_not_stacked_safely(
+    init: str, ratio: str, numbers: str, safe: bool
+) -> None:
+    text = LOSS.format(init=init, ratio=ratio, numbers=numbers)
+    after = fixed(text, "safe", codes=CODES, name="src/losses.py").after
+    assert ("torch.stack(" in after) is safe
+
+
+def test_a_scalar_of_the_host_computes_with_others_but_does_not_stack() -> None:
+    host, device = torch.zeros(()), torch.zeros(3, device="meta")
+    assert (device - host).device == device.device
+    with pytest.raises(RuntimeError):
+        torch.stack((device.mean(), host)).add(1).tolist()

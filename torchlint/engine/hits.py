@@ -291,7 +291,13 @@ def _whole(
     weaker: dict[int, Placed] = {}
     for safety, applied in _APPLIED.items():
         now = [weaker.get(id(each), each) for each in waits]
-        left = [each for each in now if not _mended(module, each, now, applied)]
+        left: list[Placed] = []
+        mended: list[cst.CSTNode] = []
+        for each in now:
+            if _mended(module, each, now, applied):
+                mended.append(each.hit.node)
+            else:
+                left.append(each)
         for first, each in zip(waits, now, strict=True):
             fix = each.hit.fix
             if fix is None or fix.safety not in applied:
@@ -300,7 +306,7 @@ def _whole(
                 fix = replace(fix, safety=safety, note=one_sentence([fix.note, _HALF]))
                 weaker[id(first)] = replace(each, hit=replace(each.hit, fix=fix))
             else:
-                weaker[id(first)] = _in_vain(module, each, left, safety)
+                weaker[id(first)] = _in_vain(module, each, left, mended, safety)
     weakened = [
         (weaker.get(id(each), each), weaker.get(id(stronger), stronger))
         for each, stronger in judged
@@ -350,14 +356,20 @@ def _waits(placed: Placed) -> bool:
     return isinstance(placed.hit.cause, Wait) or placed.rule.effect == "wait"
 
 
-def _in_vain(module: Module, wait: Placed, left: Sequence[Placed], safety: Safety) -> Placed:
+def _in_vain(
+    module: Module,
+    wait: Placed,
+    left: Sequence[Placed],
+    mended: Sequence[cst.CSTNode],
+    safety: Safety,
+) -> Placed:
     """Return a wait with its fix, which is no more than `safety` where the step waits beside it as
     well; it is a hint, where what no fix fixes is a warning, here or in the function that waits."""
     fix = wait.hit.fix
     if fix is None or wait.rule.effect not in _OF_A_WAIT:
         return wait
     others = {e.hit.node: e for e in left if e is not wait and _stays(e)}
-    node = wait_beside(module, wait.hit.node, others)
+    node = wait_beside(module, wait.hit.node, others, mended)
     if node is None:
         return wait
     beside = f"`{module.shown(node)}` beside it"

@@ -20,6 +20,7 @@ from torchlint.semantic.uses.assumptions import ONE_DEVICE, TORCH
 from torchlint.semantic.uses.plain_numbers import has_no_dimension
 from torchlint.semantic.uses.reads_together import reads_together
 from torchlint.semantic.uses.unavoidable_syncs import stays_beside, waited_before
+from torchlint.semantic.values.inferred import inferred
 
 _TOGETHER = "Tensors of different devices would raise; each has one number, by what is known."
 
@@ -54,9 +55,27 @@ def read_at_once(module: Module, read: HostRead) -> Fix | None:
 def stacked_safely(module: Module, reads: Iterable[HostRead]) -> tuple[str, dict[str, str]]:
     """Return the note of a fix that reads several tensors as one stack, empty where each of them
     certainly has no dimension, and what the fix takes for granted."""
-    if not all(has_no_dimension(module, each.tensor) for each in reads):
+    tensors = [each.tensor for each in reads]
+    apart = [_may_lie_apart(module, each) for each in tensors]
+    if any(apart) != all(apart) or not all(has_no_dimension(module, each) for each in tensors):
         return _TOGETHER, {}
     return "", dict.fromkeys((ONE_DEVICE, TORCH), _TOGETHER)
+
+
+def _may_lie_apart(module: Module, tensor: cst.BaseExpression) -> bool:
+    """Say whether a tensor is a parameter or buffer without dimensions of a module that runs no
+    layer of its own: such a one computes with tensors of the device even where nobody has moved it
+    there, as torch takes a scalar of the host beside them."""
+    while isinstance(tensor, cst.Call) and isinstance(tensor.func, cst.Attribute):
+        tensor = tensor.func.value
+    cls = module.class_of(tensor)
+    match tensor:
+        case cst.Attribute(value=cst.Name("self")) if cls is not None:
+            return inferred(module, tensor).origin in ("param", "buffer") and not any(
+                inferred(module, call.func).kind == "module"
+                for call in module.within(cls, cst.Call, nested=True)
+            )
+    return False
 
 
 _NEEDED = "Other calls in the step read the device as well: this alone saves next to nothing."

@@ -8,9 +8,10 @@ reads the value, `update()` does the first alone. The difference is greatest for
 `compute` is heavy, such as AUROC over stored predictions.
 
 Flagged: a call of a torchmetrics metric or collection as a statement of its own, or bound to a name
-that is never read. Further `compute()` in each batch of what the same batch adds to and nothing
-resets: it iterates over all batches so far, and with several processes gathers their states each
-time.
+that is never read; where nothing in the project reads the metric of an object at all, the finding
+says to delete the call. Further `compute()` in each batch of what the same batch adds to and
+nothing resets: it iterates over all batches so far, and with several processes gathers their states
+each time.
 
 The examples need torchmetrics and are not executed by the tests.
 
@@ -78,14 +79,18 @@ A gain is expected on a CPU and on a GPU: what is saved is one computation of th
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import libcst as cst
 
+from torchlint.base.regex import regex
+from torchlint.fixes.deletion import deletion
 from torchlint.rule import Append, Fix, Hit, Module, Rule, Safety
 from torchlint.semantic.code.bindings import binds_globally, sole_definition
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.tree import is_name
+from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.values import params
@@ -102,6 +107,14 @@ _EACH_BATCH = (
     "`{metric}.compute()` goes over all batches so far in each batch; call it once behind the last "
     "one (in Lightning, log the metric itself)."
 )
+
+_ASKS = regex(r"\bgetattr\(\s*(?:self|model)\b|\bisinstance\([^)\n]*Metric\b|__dict__")
+"""What code says that may read a metric without its name."""
+_NEVER_READ = (
+    "nothing reads `{metric}`: what it adds up in each batch is lost; delete the call, or log the "
+    "metric or its compute()."
+)
+_DELETED = "What other code makes of the metric, by another name, is not in view."
 
 rule = Rule(
     __name__,
@@ -128,8 +141,14 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         module, node.func
     ):
         return
+    words = {"metric": module.shown(node.func)}
+    if _never_read(module, node.func):
+        plain = all(isinstance(arg.value, cst.Name) for arg in node.args)
+        fix = deletion(module, node, Safety.UNSAFE, _DELETED) if plain else None
+        yield Hit(node, words, fix, message=_NEVER_READ)
+        return
     fix = Fix((Append(node.func, ".update"),), Safety.UNSAFE, "Call update()", _NOTE)
-    yield Hit(node, {"metric": module.shown(node.func)}, fix)
+    yield Hit(node, words, fix)
 
 
 @rule.method("compute", runs="hot")
@@ -178,6 +197,43 @@ def _unused(module: Module, node: cst.Call) -> bool:
                 and not binds_globally(module, scope, name)
             )
     return False
+
+
+def _never_read(module: Module, metric: cst.BaseExpression) -> bool:
+    """Say whether all that the project does with the metric of an object is to make, reset, update
+    and call it, without what that gives: no other file has its name, and no code asks an object
+    for attributes by names."""
+    cls = module.class_of(metric)
+    if not isinstance(metric, cst.Attribute) or cls is None:
+        return False
+    name = metric.attr.value
+    uses = [
+        each
+        for each in module.nodes(cst.Attribute)
+        if isinstance(each, cst.Attribute) and each.attr.value == name
+    ]
+    return all(
+        module.is_within(each, cls) and each.deep_equals(metric) and _adds(module, each)
+        for each in uses
+    ) and not said_somewhere(module, partial(_may_read, name, cls.name.value))
+
+
+def _may_read(name: str, cls: str, text: str) -> bool:
+    """Say whether a file may read an attribute: another one that has its name, or one that asks
+    for attributes by what it computes, or for all metrics."""
+    return (name in text and f"class {cls}" not in text) or _ASKS.search(text) is not None
+
+
+def _adds(module: Module, metric: cst.Attribute) -> bool:
+    """Say whether a use of a metric makes it, or only adds to it or empties it."""
+    above = module.parent(metric)
+    if isinstance(above, cst.Attribute) and above.attr.value in ("update", "reset"):
+        above = module.parent(above)
+    return isinstance(above, (cst.AssignTarget, cst.AnnAssign)) or (
+        isinstance(above, cst.Call)
+        and module.is_within(metric, above.func)
+        and _unused(module, above)
+    )
 
 
 def _logged(module: Module, metric: cst.BaseExpression) -> bool:

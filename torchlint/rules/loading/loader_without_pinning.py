@@ -11,10 +11,12 @@ Flagged: a loader with workers (or a number of them that is not a literal) and w
 whose batches a training or evaluation loop brings to the accelerator, in this file or in another
 one that gets the loader; and such a loader whose loops are not known, where its samples cost
 something and other loops of the file move their batches, or where the class or function that makes
-it makes another one that pins. A class that derives from `DataLoader` is one of them, where no file
-of the project speaks of pinning and loops over loaders move their batches. Not where all that the
-loops move is what they have joined or computed of the batches on the host, nor in a program whose
-device is Apple's alone.
+it makes another one that pins. Where the collate function in view, or a dataset that yields whole
+batches, gives what `expand` or the like has made and nothing has copied, the finding says so and
+has no fix: `Tensor.pin_memory` raises where several elements are one place in memory. A class that
+derives from `DataLoader` is one of them, where no file of the project speaks of pinning and loops
+over loaders move their batches. Not where all that the loops move is what they have joined or
+computed of the batches on the host, nor in a program whose device is Apple's alone.
 
 ## Setup
 ```python
@@ -105,11 +107,16 @@ import libcst as cst
 from torchlint.rule import Fix, Hit, Module, NeedImport, Replace, Rule, Safety, with_keyword
 from torchlint.semantic.code.calls import arguments_of
 from torchlint.semantic.code.imports import name_for_module
+from torchlint.semantic.data.expanded import expanded_in_batch
 from torchlint.semantic.data.loader_settings import lacks_pinning, pin_word
 from torchlint.semantic.data.loaders import makes_loader, pins_memory, works_alone
 from torchlint.semantic.uses.assumptions import PINNED
 
 _LOADER = "torch.utils.data.DataLoader"
+_EXPANDED = (
+    "batches are copied to CUDA from pageable memory, and cannot be pinned while elements of "
+    "`{expanded}` share memory; copy that (.contiguous()), and set pin_memory=True."
+)
 _NOTE = "Each batch takes memory that cannot be swapped out, and the loader runs one more thread."
 
 rule = Rule(
@@ -134,7 +141,12 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     bound = arguments_of(module, node, _LOADER)
     if bound.value("num_workers") is None or works_alone(module, node):
         return
-    if lacks_pinning(module, node):
+    if not lacks_pinning(module, node):
+        return
+    expanded = expanded_in_batch(module, node)
+    if expanded is not None:
+        yield Hit(node, {"expanded": expanded}, message=_EXPANDED)
+    else:
         yield Hit(node, fix=_fix(module, node, bound.value("pin_memory")))
 
 

@@ -145,6 +145,7 @@ from torchlint.semantic.data.datasets import (
     sample_cost,
     streams_samples,
 )
+from torchlint.semantic.data.expanded import expanded_in_batch
 from torchlint.semantic.data.loader_flow import gives_one_batch
 from torchlint.semantic.data.loader_settings import (
     lacks_pinning,
@@ -175,6 +176,10 @@ from torchlint.semantic.values.kept import MUTATORS
 _LOADER = "torch.utils.data.DataLoader"
 _TRYOUT = regex(r"overfit|debug|sanity|smoke|TYPE_CHECKING", re.IGNORECASE)
 _PIN = " It does not pin memory either: with workers, set pin_memory=True too."
+_PIN_COPIED = (
+    " It does not pin memory either: with workers, copy what is expanded in its batches "
+    "(.contiguous()), and set pin_memory=True too."
+)
 _SPOKEN = regex(
     r"\b(single|one|main|same)[- ]?process\b|multi-?process|dead-?lock|\bhangs?\b|pickl|\bfork"
     r"|thread-?safe"
@@ -271,8 +276,14 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if against:
         yield Hit(node, {"role": role, "pin": against}, severity=Severity.INFO)
         return
-    words = {"role": role, "pin": _PIN if pins_memory(module, node) is False else ""}
+    words = {"role": role, "pin": _pin(module, node)}
     yield Hit(node, words, _fix(module, node, bound.value("dataset")), severity)
+
+
+def _pin(module: Module, node: cst.Call) -> str:
+    if pins_memory(module, node) is not False:
+        return ""
+    return _PIN if expanded_in_batch(module, node) is None else _PIN_COPIED
 
 
 def _fix(module: Module, node: cst.Call, dataset: cst.BaseExpression | None) -> Fix:
@@ -327,7 +338,7 @@ def _changes(module: Module, node: cst.Call, notes: list[str]) -> dict[str, cst.
     if word is None:
         notes.append(_START)
     changes: dict[str, cst.BaseExpression] = {"num_workers": workers}
-    if lacks_pinning(module, node):
+    if lacks_pinning(module, node) and expanded_in_batch(module, node) is None:
         changes["pin_memory"] = pin_word(module, node)
         notes.append(_PINNED)
     if restarts_workers(module, node):

@@ -13,7 +13,8 @@ hand on as a loader gave it. Where the loader does not pin, or none of the
 project does, the finding is an `info` (without workers the training process would pin, so they come
 first: TL201 says where they are worth it), and so it is in an evaluation, where most batches end in
 a read, and in a step that ends in one of a GradScaler, which reads from the device whether a
-gradient is infinite. Silent: an evaluation whose loader neither pins
+gradient is infinite. A loader whose batches hold what is expanded cannot pin them (TL202), and
+gets no fix that does. Silent: an evaluation whose loader neither pins
 nor has workers, or of which each batch ends in what is printed or in what another library works on,
 as nothing is left that the copy could overlap with; what is cast first,
 `x.float().to(device)`, unless it is known to have that dtype; what the step computes or joins on
@@ -165,6 +166,7 @@ from torchlint.semantic.code.scopes import scopes
 from torchlint.semantic.code.tree import attr_of, has_star, is_name, method_called
 from torchlint.semantic.data.datasets import cuda_samples, sample_cost, takes_samples
 from torchlint.semantic.data.evaluated_batches import ends_in_wait, worked_on_in_batch
+from torchlint.semantic.data.expanded import expanded_in_batch
 from torchlint.semantic.data.loader_settings import pin_word
 from torchlint.semantic.data.loaders import (
     brought_by_framework,
@@ -218,6 +220,10 @@ _WORKERS = (
     " pass non_blocking=True."
 )
 _PINNED = "blocking host-to-device copy of a batch; pass non_blocking=True."
+_EXPANDED = (
+    "blocking host-to-device copy of a batch; copy `{expanded}` (.contiguous()), whose elements "
+    "share memory, so that the DataLoader can pin its batches, and pass non_blocking=True."
+)
 _ENDS = " Each batch waits for the GPU in `{wait}` as well: little is gained while it does."
 _BACK = "what is copied to the device here is only copied back to the host; leave it there."
 _TOKENIZED = (
@@ -298,7 +304,13 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     wait = stays or ends_in_wait(module, node, put_off=True)
     severity = Severity.INFO if unpinned or little or wait is not None else None
     pinned = bool(loaders) and all(pins_memory(*each) is True for each in loaders)
-    message = f"{_PINNED if pinned else rule.message}{_ENDS if wait is not None else ''}"
+    expanded = [expanded_in_batch(*each) for each in loaders] if unpinned else []
+    words = {
+        "wait": module.shown(wait) if wait is not None else "",
+        "expanded": next(filter(None, expanded), ""),
+    }
+    said = _PINNED if pinned else _EXPANDED if words["expanded"] else rule.message
+    message = f"{said}{_ENDS if wait is not None else ''}"
     alone = all(works_alone(*each) for each in loaders) if loaders else nobody_works(module)
     if unpinned and alone:
         # Without workers the training process would pin.
@@ -316,7 +328,6 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     pageable = unpinned or unknown
     if fix is not None and pageable and not pins:
         fix = Fix(fix.edits, Safety.SUGGESTION, _ALONE, fix.note)
-    words = {"wait": module.shown(wait) if wait is not None else ""}
     yield Hit(node, words, fix, severity, message)
 
 
@@ -845,7 +856,7 @@ def _pinned(module: Module, loader: cst.Call) -> list[NodeEdit]:
     workers, pin = bound.value("num_workers"), bound.value("pin_memory")
     if workers is None or (isinstance(workers, cst.Integer) and int(workers.value, 0) == 0):
         return []
-    if has_star(loader) or cuda_samples(module, loader):
+    if has_star(loader) or cuda_samples(module, loader) or expanded_in_batch(module, loader):
         return []
     value = pin_word(module, loader)
     if pin is None:

@@ -313,6 +313,11 @@ lt                        torch method compare hint
 le                        torch method compare hint
 gt                        torch method compare hint
 ge                        torch method compare hint
+not_equal                 torch method compare is=ne
+less                      torch method compare is=lt
+less_equal                torch method compare is=le
+greater                   torch method compare is=gt
+greater_equal             torch method compare is=ge
 isclose                   torch method compare
 logical_and               torch method compare own
 logical_or                torch method compare

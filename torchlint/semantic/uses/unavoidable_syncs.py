@@ -388,16 +388,28 @@ def waits_for_the_same(
 
 
 def wait_beside(
-    module: Module, node: cst.CSTNode, left: Collection[cst.CSTNode]
+    module: Module,
+    node: cst.CSTNode,
+    left: Collection[cst.CSTNode],
+    fixed: Collection[cst.CSTNode] = (),
 ) -> cst.CSTNode | None:
     """Return what each turn that comes to `node` waits for as well, with no run of a model,
     backward pass or step between the two: one of the places `left`, a call of a function in which
     one of them certainly lies, or of one in another file that reads what it is given; of several
-    such calls one that stands anywhere in the turn."""
+    such calls one that stands anywhere in the turn. What a mask selects waits too, in the statement
+    of `node` as well, but for what is `fixed`."""
     iteration = module.loop(node) or module.function(node)
     if iteration is None:
         return None
     own = module.small_statement(node) or node
+    sized = [
+        each
+        for each in _sized(module, iteration)
+        if not any(module.is_within(place, each) for place in (node, *fixed))
+    ]
+    selected = next((each for each in sized if module.is_within(each, own)), None)
+    if selected is not None:
+        return selected
 
     def beside(places: Iterable[_Place]) -> Iterator[_Place]:
         for place in places:
@@ -414,8 +426,17 @@ def wait_beside(
         each for each in module.within(iteration, cst.Call) if _stays_inside(module, each, left)
     )
     inside = list(beside(calls))
-    near = nearest(module, node, [*beside(left), *inside], iteration)
+    near = nearest(module, node, [*beside(left), *inside, *beside(sized)], iteration)
     return inside[0] if near is None and len(inside) > 1 else near
+
+
+@question()
+def _sized(module: Module, iteration: cst.CSTNode) -> list[cst.CSTNode]:
+    """Return what waits in a turn for the number of elements that a mask selects, or the like."""
+    nodes = module.within(iteration, cst.Call, cst.Subscript)
+    return [
+        each for each in nodes if isinstance(each, cst.BaseExpression) and gathers(module, each)
+    ]
 
 
 def waits_besides(
