@@ -45,7 +45,6 @@ from torchlint.engine.overlaps import spliced, touch
 from torchlint.engine.unused_imports import removals, without_imports
 from torchlint.fixes.fix import Append, Fix, NodeEdit, Prepend, Remove, Replace
 from torchlint.fixes.notes import one_sentence
-from torchlint.fixes.reads_together import IN_VAIN
 from torchlint.rule import Grade, Hit, Module, Rule, Safety, Wait
 from torchlint.semantic.code.bindings import imported_over
 from torchlint.semantic.code.text import reasoned
@@ -369,7 +368,7 @@ def _in_vain(module: Module, wait: Placed, left: Sequence[Placed], safety: Safet
 def _stays(wait: Placed) -> bool:
     """Say whether a wait that no fix fixes is one, and goes with none of those beside it."""
     fix = wait.hit.fix
-    return wait.rule.effect != "upload" and (fix is None or fix.note not in IN_VAIN)
+    return wait.rule.effect != "upload" and (fix is None or not fix.in_vain)
 
 
 def _severity(placed: Placed) -> Severity:

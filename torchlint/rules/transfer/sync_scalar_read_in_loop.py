@@ -162,16 +162,15 @@ loader = [(torch.randn(64, 256, device=device), torch.randint(3, (64,), device=d
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 import libcst as cst
 
 from torchlint.fixes.after_loop import done_after_loop
 from torchlint.fixes.before_loop import elements_on_host
-from torchlint.fixes.reads_together import LOGGED, alone, read_at_once, shown_if_in_vain
+from torchlint.fixes.reads_together import LOGGED, alone, in_vain, read_at_once, shown_if_in_vain
 from torchlint.rule import Fix, Hit, Module, Rule, Safety, Severity, Wait, wait_for
 from torchlint.rules.transfer._sync_scalar_read_in_loop.deferred_reads import (
-    SELDOM,
+    LOGGED_EVERY_N,
     Deferred,
     kept_on_device,
     rarely_shown,
@@ -392,7 +391,7 @@ def _put_off(module: Module, read: HostRead) -> Fix | None:
         and (ACCELERATOR not in later.assumes or not other_accelerator(module))
     ):
         return later
-    kept = done_after_loop(module, LOG_EVERY, read, SELDOM)
+    kept = done_after_loop(module, LOG_EVERY, read, LOGGED_EVERY_N)
     return kept if kept is not None and kept.safety is Safety.SAFE else later or kept
 
 
@@ -445,13 +444,13 @@ def _sole_read(module: Module, node: cst.BaseExpression) -> bool:
 
 def _unless_in_vain(module: Module, read: HostRead, fix: Fix | None) -> Fix | None:
     """Return a fix that is only shown where the step waits all the same, for what it logs right
-    beside the read too; a fix that makes logs seldom is about those."""
+    beside the read too; a fix that makes logs rare is about those."""
     fix = shown_if_in_vain(module, read.node, read.tensor, fix)
-    if fix is None or SELDOM in fix.note or fix.safety is Safety.SUGGESTION:
+    if fix is None or fix.logs_every_n or fix.safety is Safety.SUGGESTION:
         return fix
     if shown_beside(module, read.node, training=True) is None:
         return fix
-    return replace(fix, safety=Safety.SUGGESTION, note=LOGGED)
+    return in_vain(fix, LOGGED)
 
 
 def _needed(module: Module, read: HostRead) -> str | None:

@@ -77,7 +77,15 @@ _LATER = "Read it where it is used"
 _TENSOR = "Until the loop has ended the sum is a tensor, for an exception handler or debugger too."
 _NO_MPS = "On an accelerator without float64 (MPS) the sum raises."
 _ROUNDED = "The sum is rounded to the tensor's own dtype at each step."
-SELDOM = "Only every 50th step is logged, and the last where the loop tells which it is."
+LOGGED_EVERY_N = (
+    f"Only every {LOG_EVERY}th step is logged, and the last where the loop tells which it is."
+)
+_REDRAWN = (
+    f"The bar is redrawn every {LOG_EVERY}th step only, and in the last where the loop tells "
+    "which it is."
+)
+_NO_DOUBLE = "On an accelerator without float64 (MPS) it raises."
+_ONCE = "A division by zero gives inf or nan instead of an error."
 _HELD = "Between the uses the name holds a tensor, for a debugger too."
 _EMPTY = "A loop without steps gives 0.0 instead of 0."
 _SET_BACK = "Where the loop has set it back to 0, it gives 0.0 instead."
@@ -98,18 +106,27 @@ _RETURNED = "The function returns a tensor, also to code outside of this project
 @frozen
 class Deferred:
     """The edits that put reads off: the title of the fix, what may change, empty where nobody can
-    see a difference, and what is taken for granted (`Fix.assumes`)."""
+    see a difference, what is taken for granted, and whether it logs every N steps
+    (see `Fix`)."""
 
     edits: tuple[NodeEdit, ...]
     title: str
     note: str = ""
     assumes: Mapping[str, str] = field(default_factory=dict)
+    logs_every_n: bool = False
 
     @property
     def fix(self) -> Fix:
         """The fix, which is safe where no note says what may change."""
         safety = Safety.UNSAFE if self.note else Safety.SAFE
-        return Fix(self.edits, safety, self.title, self.note, assumes=self.assumes)
+        return Fix(
+            self.edits,
+            safety,
+            self.title,
+            self.note,
+            assumes=self.assumes,
+            logs_every_n=self.logs_every_n,
+        )
 
 
 @frozen
@@ -184,10 +201,10 @@ class _Deferral:
         logs = log_every_n(self.module, LOG_EVERY, self._shown)
         if logs is None:
             return None
-        notes = [SELDOM, *self.notes] if logs else self.notes
+        notes = [LOGGED_EVERY_N, *self.notes] if logs else self.notes
         whole = f"{title}, log every {LOG_EVERY} steps" if logs else title
         assumes = {FRAMES: held, TORCH: held, LOSSES: held, **self.assumes}
-        return Deferred((*self.edits, *logs), whole, one_sentence(notes), assumes)
+        return Deferred((*self.edits, *logs), whole, one_sentence(notes), assumes, bool(logs))
 
     def adds(self, found: _Sum) -> bool:
         """Keep a sum on the device."""
@@ -625,13 +642,6 @@ def rarely_shown(module: Module, read: HostRead) -> Deferred | None:
         return None
     title = f"Redraw the bar every {LOG_EVERY} steps"
     return Deferred(logged_every(LOG_EVERY, found), title, _REDRAWN)
-
-
-_REDRAWN = (
-    "The bar is redrawn every 50th step only, and in the last where the loop tells which it is."
-)
-_NO_DOUBLE = "On an accelerator without float64 (MPS) it raises."
-_ONCE = "A division by zero gives inf or nan instead of an error."
 
 
 def read_once(module: Module, read: HostRead) -> Deferred | None:
