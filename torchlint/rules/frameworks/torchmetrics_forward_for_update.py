@@ -138,7 +138,7 @@ def check_compute(node: cst.Call, module: Module) -> Iterator[Hit]:
     metric = node.func.value if isinstance(node.func, cst.Attribute) else None
     if metric is None or metric_of(module, metric) is None:
         return
-    uses = _uses_in_turn(module, node, metric)
+    uses = _uses_in_iteration(module, node, metric)
     loop = module.loop(node)
     anew = isinstance(metric, cst.Name) and any(
         loop is not None and module.is_within(each, loop)
@@ -148,7 +148,7 @@ def check_compute(node: cst.Call, module: Module) -> Iterator[Hit]:
         yield Hit(node, {"metric": module.shown(metric)}, message=_EACH_BATCH)
 
 
-def _uses_in_turn(module: Module, node: cst.Call, metric: cst.BaseExpression) -> set[str]:
+def _uses_in_iteration(module: Module, node: cst.Call, metric: cst.BaseExpression) -> set[str]:
     """Return the methods of a metric that are called in the turn of `node`, an empty name where it
     is called itself."""
     loop = module.loop(node)

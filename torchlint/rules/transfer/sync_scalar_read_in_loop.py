@@ -358,7 +358,7 @@ def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
 
 
 def _costs_nothing(module: Module, read: HostRead) -> bool:
-    """Say whether a read has been made before, is text that seldom runs, or serves what needs
+    """Say whether a read has been made before, is text that rarely runs, or serves what needs
     numbers: an environment, an episode's end, a loop that goes on for as long as they say."""
     shown = read.how in ("format", "print")
     return (

@@ -177,7 +177,7 @@ class Project:
         self._calls: dict[str, Calls] = {}
         self._given: dict[tuple[Definition, str], Growing[Given]] = {}
         self._flags: dict[FlagOf, tuple[tuple[bool, ...], Dependencies]] = {}
-        self._seldom: dict[FlagOf, tuple[bool, Dependencies]] = {}
+        self._rare: dict[FlagOf, tuple[bool, Dependencies]] = {}
         self._called: dict[tuple[Definition, str], Growing[CallSite]] = {}
         self._growing: set[Growing[Any]] = set()
         self._ways: dict[Definition, list[Step]] = {}
@@ -783,13 +783,13 @@ class Project:
     def _flag_given(self, key: FlagOf) -> Iterator[bool]:
         visited = {key}
         for rarely, further in self._flag_calls(*key):
-            found = rarely and self._are_seldom(further, visited)
+            found = rarely and self._are_rare(further, visited)
             yield found
             if not found:
-                self._seldom[key] = False, self._trail
+                self._rare[key] = False, self._trail
                 return
         # What one of them rests on is among them.
-        self._seldom.update(dict.fromkeys(visited - {key}, (True, self._trail)))
+        self._rare.update(dict.fromkeys(visited - {key}, (True, self._trail)))
 
     def _flag_calls(
         self, target: Definition, flag: Flag
@@ -813,19 +813,19 @@ class Project:
                     tuple((Definition(path, name, MEMBER), each) for name, each in rests_on),
                 )
 
-    def _are_seldom(self, flags: tuple[FlagOf, ...], visited: set[FlagOf]) -> bool:
+    def _are_rare(self, flags: tuple[FlagOf, ...], visited: set[FlagOf]) -> bool:
         """Say whether flags, and those that they rest on over any number of files, are given now
         and then only: each is looked at once, and those in `visited` are elsewhere."""
         todo = [each for each in flags if each not in visited]
         visited.update(todo)
         while todo:
             key = todo.pop()
-            if key not in self._seldom:
+            if key not in self._rare:
                 calls = False
                 for rarely, further in self._flag_calls(*key):
                     calls = True
                     if not rarely:
-                        self._seldom[key] = False, self._trail
+                        self._rare[key] = False, self._trail
                         return False
                     fresh = [each for each in further if each not in visited]
                     visited.update(fresh)
@@ -833,7 +833,7 @@ class Project:
                 if not calls and key[1].default is None:
                     return False
                 continue
-            known, trail = self._seldom[key]
+            known, trail = self._rare[key]
             self._trail.add(trail)
             if not known:
                 return False

@@ -204,21 +204,21 @@ class _LoopSearch:
         """Say whether all that is made of a tensor in the loop ends on the host, and its values are
         read in each turn."""
         uses = [use for use in _read(self.module, self.loop) if use.value == name]
-        each_turn = False
+        each_iteration = False
         try:
             for use in uses:
                 if isinstance(self.module.parent(use), (cst.AssignTarget, cst.AugAssign, cst.Del)):
                     return False
                 values = self._follow(use, _DEPTH)
                 body = self.module.is_within(use, self.loop.body)
-                each_turn |= values and body and not on_condition(self.module, self.loop, use)
+                each_iteration |= values and body and not on_condition(self.module, self.loop, use)
                 self.uses[use] = None
             for goes in loop_sources(self.module, self.loop):
                 if goes.iterated in uses:
-                    each_turn |= self._element(goes.target)
+                    each_iteration |= self._element(goes.target)
         except _UnknownError:
             return False
-        return each_turn
+        return each_iteration
 
     def _element(self, target: cst.CSTNode) -> bool:
         """Follow the elements of a tensor; say whether their values are read."""
