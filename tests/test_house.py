@@ -540,11 +540,10 @@ def test_the_modes_of_verify_share_what_lies_below_them() -> None:
     """`session` is the one engine of script, function and rule mode, which know nothing of each
     other."""
     below: dict[str, tuple[str, ...]] = {
-        "machine": ("session", "script", "paired", "output"),
         "session": ("script", "paired", "output"),
         "script": ("paired", "output"),
         "paired": ("script", "output"),
-        "output": ("machine", "session", "script", "paired"),
+        "output": ("session", "script", "paired"),
     }
 
     def law(text: str, module: str, package: str) -> list[str]:

@@ -297,6 +297,8 @@ SELECTED = (
     "use it on the device."
 )
 _OF_TORCH = ops.dotted("torch")
+_LATER = (kept_on_device, read_after_loop, read_where_used, rarely_shown)
+_TOGETHER = (read_together, read_once)
 
 
 @rule.on(cst.Call, cst.Subscript, cst.FormattedString, cst.BinaryOperation)
@@ -416,9 +418,8 @@ def check_selected(node: cst.Subscript, module: Module) -> Iterator[Hit]:
 def copied_at_once(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether the same expression copies to the host what a slice or an index takes,
     ``x[:n].tolist()``: by then the slice waits for nothing more."""
-    method = module.parent(node)
-    call = module.parent(method) if isinstance(method, cst.Attribute) else None
-    return isinstance(call, cst.Call) and host_copy(module, call) is not None
+    call = module.method_call(node)
+    return call is not None and host_copy(module, call) is not None
 
 
 def _reads_the_same(module: Module, node: cst.BaseExpression, other: cst.CSTNode) -> bool:
@@ -522,10 +523,6 @@ def _decides(module: Module, node: cst.CSTNode) -> bool:
             return child is above.test
         child = above
     return False
-
-
-_LATER = (kept_on_device, read_after_loop, read_where_used, rarely_shown)
-_TOGETHER = (read_together, read_once)
 
 
 def _first_of(

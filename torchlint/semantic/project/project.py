@@ -65,7 +65,7 @@ from torchlint.semantic.project.reach import (
     stem_of,
 )
 from torchlint.semantic.project.search import LIBRARIES, Search
-from torchlint.semantic.project.used import Used
+from torchlint.semantic.project.used import Used, is_same
 from torchlint.semantic.project.vocabulary import Vocabulary, imported_words
 from torchlint.semantic.torch import names as torch_names
 from torchlint.source.python import parsed
@@ -127,10 +127,6 @@ def _names(text: str, function: str, module: str) -> bool:
         if _IMPORT.search(line):
             return True
     return False
-
-
-def _is(found: Definition | str | None, target: Definition) -> bool:
-    return isinstance(found, Definition) and (found.path, found.name) == (target.path, target.name)
 
 
 class Project:
@@ -980,14 +976,14 @@ class Project:
                 site.receiver == ""
                 and calls.stars
                 and target.name not in calls.imports
-                and _is(self.starred(path, calls.stars, [target.name]), target)
+                and is_same(self.starred(path, calls.stars, [target.name]), target)
             ):
                 found.add(target.name)
         return found
 
     def _leads(self, path: str, dotted: str, target: Definition) -> bool:
         last = dotted.rpartition(".")[2]
-        return last == target.name and _is(self.find(path, dotted), target)
+        return last == target.name and is_same(self.find(path, dotted), target)
 
     def _alone(self, target: Definition, path: str) -> bool:
         """Say whether a call of a method of this name in a file may mean this one, whatever the

@@ -389,6 +389,3 @@ def _first(module: Module, node: cst.CSTNode) -> cst.BaseExpression | None:
         ) if value is node:
             return above
     return None
-
-
-__all__ = ["HostLoop"]

@@ -71,6 +71,7 @@ from torchlint.semantic.values.inferred import inferred
 METHOD_OF_KIND = {"float": "double", "int": "long"}
 _COUNTING = frozenset(("sum", "count_nonzero"))
 """Reductions that give 64 bits for whole numbers of any size."""
+_ENDS = frozenset(("min", "max", "amin", "amax"))
 _LINEAR = (cst.Add, cst.Subtract, cst.Multiply, cst.Divide)
 _TITLE = "Sum on the device and read once after the loop"
 _LATER = "Read it where it is used"
@@ -87,6 +88,7 @@ _REDRAWN = (
 _NO_DOUBLE = "On an accelerator without float64 (MPS) it raises."
 _ONCE = "A division by zero gives inf or nan instead of an error."
 _HELD = "Between the uses the name holds a tensor, for a debugger too."
+_KEPT = "Until the loop has ended the list holds tensors, for an exception handler or debugger too."
 _EMPTY = "A loop without steps gives 0.0 instead of 0."
 _SET_BACK = "Where the loop has set it back to 0, it gives 0.0 instead."
 _APART = "Tensors of different devices would raise."
@@ -445,9 +447,6 @@ def _taken(
     return False
 
 
-_KEPT = "Until the loop has ended the list holds tensors, for an exception handler or debugger too."
-
-
 def read_after_loop(module: Module, read: HostRead) -> Deferred | None:
     """Return the fix by which a list is filled with tensors, and turned into numbers behind the
     loop; None where somebody looks at the list before."""
@@ -593,9 +592,6 @@ def _run(reads: Sequence[HostRead | None], module: Module, read: HostRead) -> Se
         else:
             found = []
     return found if read.node in [each.node for each in found] else ()
-
-
-_ENDS = frozenset(("min", "max", "amin", "amax"))
 
 
 def _alike(module: Module, other: HostRead, read: HostRead) -> bool:
