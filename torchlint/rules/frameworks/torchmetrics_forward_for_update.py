@@ -149,8 +149,8 @@ def check_compute(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 
 def _uses_in_iteration(module: Module, node: cst.Call, metric: cst.BaseExpression) -> set[str]:
-    """Return the methods of a metric that are called in the turn of `node`, an empty name where it
-    is called itself."""
+    """Return the methods of a metric that are called in the iteration of `node`, an empty name
+    where it is called itself."""
     loop = module.loop(node)
     function = module.function(node)
     iteration = loop.body if loop is not None else function.body if function is not None else node

@@ -218,7 +218,8 @@ def _elements(value: cst.BaseExpression) -> tuple[cst.BaseExpression, ...]:
 
 
 def _has_graph(module: Module, value: cst.BaseExpression) -> bool:
-    """Say whether a value has a graph: of what a loop over a dict's values binds, in some turn."""
+    """Say whether a value has a graph: of what a loop over a dict's values binds, in some
+    iteration."""
     known = inferred(module, value)
     if not known.tensor or known.grad is not None:
         return known.grad is True

@@ -233,8 +233,8 @@ class Guards:
         return self._last[suite]
 
     def most_iterations(self, loop: cst.CSTNode) -> int | None:
-        """Return after how many turns, which it counts, a loop leaves itself, where these are a
-        few: ``if i == 5: break``."""
+        """Return after how many iterations, which it counts, a loop leaves itself, where these are
+        a few: ``if i == 5: break``."""
         if not isinstance(loop, (cst.For, cst.While)):
             return None
         for line in loop.body.body:
@@ -256,8 +256,8 @@ class Guards:
         return None
 
     def _counts_iterations(self, loop: cst.For | cst.While, name: str) -> bool:
-        """Say whether a name is what ``enumerate`` counts the turns of a loop by, or a number to
-        which each turn adds 1."""
+        """Say whether a name is what ``enumerate`` counts the iterations of a loop by, or a number
+        to which each iteration adds 1."""
         writes = self.flow.writes(loop, name)
         match loop:
             case cst.For(
@@ -1492,7 +1492,8 @@ def is_interval(module: Module, test: cst.CSTNode) -> bool:
     ground=True,
 )
 def most_iterations(module: Module, loop: cst.CSTNode) -> int | None:
-    """Return after how many turns a loop leaves itself, where these are a few that it counts."""
+    """Return after how many iterations a loop leaves itself, where these are a few that it
+    counts."""
     return guards(module).most_iterations(loop)
 
 
