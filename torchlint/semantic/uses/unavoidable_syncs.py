@@ -56,7 +56,7 @@ _COPIES = frozenset(("cpu", "numpy", "tolist"))
 _READS = _COPIES | {"item"}
 _NUMBERS = frozenset(("builtins.float", "builtins.int", "builtins.bool"))
 _STOPS = frozenset((READ, SIZED, TO_HOST, TRUTH, VALUES))
-_ITERATIONS, _OPERATIONS = 8, 3
+_TURNS, _OPERATIONS = 8, 3
 """From how many turns, and operations in each, a loop keeps the host busy launching kernels."""
 _Place = TypeVar("_Place", bound=cst.CSTNode)
 _KINDS = (cst.Name, cst.Attribute, cst.Subscript, cst.Comparison, cst.Call)
@@ -260,7 +260,7 @@ def _launches_often(module: Module, loop: cst.For | cst.While) -> bool:
     """Say whether a loop of more than a few turns, which are no parts of a network, computes
     several tensors of the device in each."""
     count = iteration_count(module, loop)
-    if (count is not None and count < _ITERATIONS) or is_structural(module, loop):
+    if (count is not None and count < _TURNS) or is_structural(module, loop):
         return False
     made = module.within(loop.body, cst.Call, cst.BinaryOperation)
     found = (e for e in made if isinstance(e, cst.BaseExpression) and on_device(module, e) is True)
