@@ -112,7 +112,7 @@ def outcome(rule: Rule, module: Module) -> list[tuple[object, ...]] | str:
     found: list[tuple[object, ...]] = []
     try:
         for node_type, check in rule.checks:
-            for node in module.nodes(node_type):
+            for node in check.nodes(module, node_type):
                 for hit in check(node, module):
                     fix = hit.fix
                     edits = (

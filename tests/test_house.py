@@ -200,6 +200,16 @@ def test_every_file_lies_on_a_floor() -> None:
     assert tops - FLOORS.keys() == {"__init__"}
 
 
+def test_the_map_for_contributors_is_true() -> None:
+    words = (ROOT.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| (\d+) \| .+ \| `(.+)` \|$", words, re.MULTILINE)
+    floors = {name: floor for name, floor in FLOORS.items() if name not in ("", "__main__")}
+    assert {name: int(floor) for name, floor, _ in rows} == floors
+    assert [path for _, _, path in rows if not (ROOT / path).is_file()] == []
+    (order,) = re.findall(r"^In `semantic` each folder .+?\n\n", words, re.MULTILINE | re.DOTALL)
+    assert tuple(re.findall(r"`(\w+)`\s\(", order)) == SUBJECTS
+
+
 def test_names_say_something() -> None:
     assert [
         path
@@ -530,11 +540,10 @@ def test_the_modes_of_verify_share_what_lies_below_them() -> None:
     """`session` is the one engine of script, function and rule mode, which know nothing of each
     other."""
     below: dict[str, tuple[str, ...]] = {
-        "machine": ("session", "script", "paired", "output"),
         "session": ("script", "paired", "output"),
         "script": ("paired", "output"),
         "paired": ("script", "output"),
-        "output": ("machine", "session", "script", "paired"),
+        "output": ("session", "script", "paired"),
     }
 
     def law(text: str, module: str, package: str) -> list[str]:

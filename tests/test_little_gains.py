@@ -180,6 +180,43 @@ def test_a_log_behind_another_wait(before: str, backward: str, after: str, level
     assert alone is (level is INFO)
 
 
+LOGS_TWICE = """\
+import torch
+from torch import nn
+
+model = nn.Linear(8, 2).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def train(batches, writer, size):
+    total = 0
+    for step, x in enumerate(batches):
+        loss = model(x.cuda()).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        {line}
+        {logged}
+        writer.add_scalar("root", loss.sqrt().item(), step)
+    print(total)
+
+
+train(torch.load("batches"), torch.load("writer"), torch.load("size"))
+"""
+
+
+@pytest.mark.parametrize("logged", [True, False])
+@pytest.mark.parametrize(
+    "line", ["total += int(loss)", "total += loss.item() / 3", "total += loss.item() * size"]
+)
+def test_what_logs_every_n_steps_is_not_in_vain_for_what_it_logs(line: str, logged: bool) -> None:
+    log = 'writer.add_scalar("mean", total / (step + 1), step)' if logged else "pass"
+    (finding,) = found(LOGS_TWICE.format(line=line, logged=log), "TL101", "")
+    assert finding.fix is not None
+    assert ("first log every N steps" in finding.fix.note) is not logged
+    assert ("Only every 50th step is logged" in finding.fix.note) is logged
+
+
 SHOWN = """\
 import torch
 from torch import nn

@@ -183,8 +183,8 @@ def test_what_is_written_in_each_step_is_not_to_be_read_behind_the_loop() -> Non
 @pytest.mark.parametrize(
     ("case", "phrase"),
     [
-        ("r_sizes_of_one_tensor", "before the loop, with one .tolist()"),
-        ("r_sizes_of_one_tensor_twin", "a mask"),
+        ("sizes_of_one_tensor", "before the loop, with one .tolist()"),
+        ("sizes_of_one_tensor_twin", "a mask"),
     ],
 )
 def test_elements_of_an_older_tensor_are_brought_over_at_once(case: str, phrase: str) -> None:

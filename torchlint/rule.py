@@ -92,7 +92,7 @@ __all__ = [
     "Safety",
     "Severity",
     "Transfer",
-    "Why",
+    "Wait",
     "arguments_of",
     "conditions_around",
     "deletion",
@@ -102,9 +102,25 @@ __all__ = [
     "nested",
     "on_device",
     "one_sentence",
+    "wait_for",
     "with_keyword",
     "without_argument",
 ]
+
+_SAME_VALUE = (
+    ops.having("method", "same") | ops.having("method", "move") | ops.having("method", "reads")
+)
+_STAYS = "`{beside}` waits for the device as well, whatever becomes of this."
+_ENOUGH: Mapping[str, Callable[[Heat], bool]] = {
+    "once": lambda heat: True,
+    "sample": lambda heat: heat.grade >= Grade.SAMPLE,
+    "hot": lambda heat: heat.hot,
+    "batch": lambda heat: heat.grade >= Grade.EVAL,
+    "step": lambda heat: heat.step,
+    "train": lambda heat: heat.train,
+}
+_UNBOUNDED = ("anywhere", "once", "sample")
+"""What `may_be_hot` says nothing of: it knows steps alone."""
 
 
 @frozen
@@ -149,11 +165,6 @@ def wait_for(module: Module, tensor: cst.BaseExpression) -> Wait:
         scope = statement
     called = any(True for _ in module.within(value, cst.Call, cst.NamedExpr, nested=True))
     return Wait(statement, scope, value if called else module.source_of(value))
-
-
-_SAME_VALUE = (
-    ops.having("method", "same") | ops.having("method", "move") | ops.having("method", "reads")
-)
 
 
 @frozen
@@ -209,8 +220,8 @@ class Mark:
     declared: Declaration
 
     def __call__(self, node: cst.CSTNode, module: Module) -> Iterator[Hit]:
-        """Yield the hits of any node of the check's type."""
-        if self.fits(module, node) if self.about is not None else self.may_run(module, node):
+        """Yield the hits of one of its `nodes`."""
+        if self.fits(module, node):
             for hit in self.check(node, module):
                 yield from self.kept(module, node, hit)
 
@@ -330,19 +341,6 @@ class Rule(Declaration):
             return check
 
         return mark
-
-
-_STAYS = "`{beside}` waits for the device as well, whatever becomes of this."
-_ENOUGH: Mapping[str, Callable[[Heat], bool]] = {
-    "once": lambda heat: True,
-    "sample": lambda heat: heat.grade >= Grade.SAMPLE,
-    "hot": lambda heat: heat.hot,
-    "batch": lambda heat: heat.grade >= Grade.EVAL,
-    "step": lambda heat: heat.step,
-    "train": lambda heat: heat.train,
-}
-_UNBOUNDED = ("anywhere", "once", "sample")
-"""What `may_be_hot` says nothing of: it knows steps alone."""
 
 
 def _means(module: Module, func: cst.BaseExpression, wanted: Collection[str]) -> bool:

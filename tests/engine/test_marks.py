@@ -12,8 +12,9 @@ from tests.checking import rules
 from torchlint.catalog.rule_file import RuleInfo
 from torchlint.catalog.rules import load_rules
 from torchlint.engine.hits import hits
-from torchlint.rule import Hit, Module, Rule, Why
+from torchlint.rule import Hit, Module, Rule
 from torchlint.semantic.project.outside import Outside
+from torchlint.semantic.time.heat import Why
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "rules"
 TRAIN = """import gc
@@ -37,7 +38,7 @@ def found(rule: Rule, text: str) -> list[tuple[int, bool]]:
     """Return which of the calls in order all checks hit, and whether a hit says why its place is
     hot."""
     module = Module(cst.parse_module(text), text, "src/train.py", Outside())
-    pairs = [(check, node) for kind, check in rule.checks for node in module.nodes(kind)]
+    pairs = [(check, node) for kind, check in rule.checks for node in check.nodes(module, kind)]
     hits = [hit for check, node in pairs for hit in check(node, module)]
     calls = [
         node
@@ -139,8 +140,8 @@ def test_links_that_a_rule_knows_come_before_the_chain_of_the_place() -> None:
     module = Module(cst.parse_module(TRAIN), TRAIN, "src/train.py", Outside())
     hits = [
         hit
-        for _, check in rule.checks
-        for node in module.nodes(cst.Call)
+        for kind, check in rule.checks
+        for node in check.nodes(module, kind)
         for hit in check(node, module)
     ]
     assert [[why.text for why in hit.why_hot] for hit in hits] == [
@@ -185,7 +186,8 @@ def {}(loader, model, optimizer):
         for each in (text.format("train"), text.format("benchmark_train"))
     ]
     _, check = rule.checks[0]
-    assert [sum(len(list(check(c, m))) for c in m.nodes(cst.Call)) for m in module] == [1, 0]
+    found = [sum(len(list(check(c, m))) for c in check.nodes(m, cst.Call)) for m in module]
+    assert found == [1, 0]
 
 
 def test_what_is_no_hit_is_handed_on_to_the_engine_which_says_so() -> None:
@@ -195,7 +197,7 @@ def test_what_is_no_hit_is_handed_on_to_the_engine_which_says_so() -> None:
     yielded = [
         each
         for kind, check in rule.checks
-        for node in module.nodes(kind)
+        for node in check.nodes(module, kind)
         for each in check(node, module)
     ]
     assert yielded == ["no hit"]

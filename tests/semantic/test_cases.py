@@ -3,8 +3,7 @@
 Each folder of ``fixtures/cases`` is a small project. The first line of a file names the rules for
 which it speaks: every line that ends in ``# TLnnn`` has a finding of that code, and for these rules
 every other line is silent. ``info`` or ``warning`` behind the codes is their severity. Where the
-analysis does not understand a file yet, that line says so and why. ``seen_…`` has a line that
-should speak, ``seen_…_twin`` the near miss that must be silent.
+analysis does not understand a file yet, that line says so and why.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Floor 1: plain values that every other part speaks in. Standard library only."""
+"""Plain values that every other part speaks in. Standard library only."""

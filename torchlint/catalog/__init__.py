@@ -1,2 +1,2 @@
-"""Floor 5: which rules there are, read from their files: ours and those of plugins, with their
+"""Which rules there are, read from their files: ours and those of plugins, with their
 manuals."""

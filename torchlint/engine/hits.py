@@ -45,12 +45,11 @@ from torchlint.engine.overlaps import spliced, touch
 from torchlint.engine.unused_imports import removals, without_imports
 from torchlint.fixes.fix import Append, Fix, NodeEdit, Prepend, Remove, Replace
 from torchlint.fixes.notes import one_sentence
-from torchlint.fixes.reads_together import IN_VAIN
-from torchlint.rule import Grade, Hit, Module, Rule, Safety, Wait, Why
+from torchlint.rule import Grade, Hit, Module, Rule, Safety, Wait
 from torchlint.semantic.code.bindings import imported_over
 from torchlint.semantic.code.text import reasoned
 from torchlint.semantic.project.outside import Outside
-from torchlint.semantic.time.heat import Link, heat_of, not_used
+from torchlint.semantic.time.heat import Link, Why, heat_of, not_used
 from torchlint.semantic.uses.assumptions import broken
 from torchlint.semantic.uses.spare_imports import SpareImport
 from torchlint.semantic.uses.unavoidable_syncs import wait_beside, waits_besides
@@ -182,11 +181,8 @@ def hits(
         for node_type, check in rule.checks:
             for node in check.nodes(module, node_type):
                 try:
-                    if check.about is not None and not check.fits(module, node):
-                        continue
-                    for hit in check.check(node, module):
-                        for told in check.kept(module, node, hit):
-                            found.append((rule, _told(module, rule, told, strict, unfixable)))
+                    for hit in check(node, module):
+                        found.append((rule, _told(module, rule, hit, strict, unfixable)))
                 except (RecursionError, MemoryError, MisreadError):
                     raise
                 except Exception as error:
@@ -384,7 +380,7 @@ def _in_vain(
 def _stays(wait: Placed) -> bool:
     """Say whether a wait that no fix fixes is one, and goes with none of those beside it."""
     fix = wait.hit.fix
-    return wait.rule.effect != "upload" and (fix is None or fix.note not in IN_VAIN)
+    return wait.rule.effect != "upload" and (fix is None or not fix.in_vain)
 
 
 def _severity(placed: Placed) -> Severity:

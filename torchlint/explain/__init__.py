@@ -1,2 +1,2 @@
-"""Floor 8: why a line is flagged, or why not: what the analysis holds for true, and which fact
+"""Why a line is flagged, or why not: what the analysis holds for true, and which fact
 decided."""

@@ -4,6 +4,7 @@ number holds the tensor until something needs the number."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import libcst as cst
 
@@ -32,28 +33,20 @@ from torchlint.semantic.values.detachable import detachable
 _LATER = (
     "Until the loop has ended the numbers are tensors, for an exception handler or debugger too."
 )
-
-
 _LEFT = (
     "Where the program does not go on at the line after the loop (an exception, an interrupted "
     "cell), what was to be done after it is left out."
 )
-
-
 _SAME = "What is kept has to be another object in each step, as torch's functions give."
-
-
 _RAISED = "An index past the end, or a division by zero, raises after the loop."
-
-
 _VIEWS = ops.having("view")
 
 
-def done_after_loop(module: Module, count: int, read: HostRead, rarely: str) -> Fix | None:
+def done_after_loop(module: Module, count: int, read: HostRead, logged: str) -> Fix | None:
     """Return the fix by which the statement of a read, ``losses.update(loss.item(), n)``, and its
     neighbours run after the loop, in the same order and with the same numbers.
 
-    What logs them in each step does so every `count` steps, which `seldom` says.
+    What logs them in each step does so every `count` steps, which `logged` says.
     """
     later = later_steps(module, read.node)
     names = _names_of_kept(module, later) if later is not None else None
@@ -91,13 +84,14 @@ def done_after_loop(module: Module, count: int, read: HostRead, rarely: str) -> 
             edits += logged_every(count, shown, before=emptied)
     edits.append(InsertAfter(loop, replay))
     notes = (
-        rarely if isinstance(shown, LogLines) else "",
+        logged if isinstance(shown, LogLines) else "",
         "" if reaches_line_after(module, loop) else _LEFT,
         _RAISED if any(each.raises for each in later.steps) else "",
         "" if all(detachable(module, each) for each in tensors) else _SAME,
     )
     assumes = dict.fromkeys((FRAMES, TORCH, LOSSES, MEMORY), _LATER)
-    return safe_unless(notes, edits, "Keep the tensors for after the loop", assumes)
+    fix = safe_unless(notes, edits, "Keep the tensors for after the loop", assumes)
+    return replace(fix, logs_every_n=isinstance(shown, LogLines))
 
 
 def _names_of_kept(module: Module, later: LaterSteps) -> dict[cst.BaseExpression, str] | None:

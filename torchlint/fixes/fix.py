@@ -101,7 +101,8 @@ class Fix:
     for unsafe fixes: one sentence on what may change. `elsewhere` are edits in other files: all are
     written, or none. `assumes` says what the fix takes for granted, by its name in
     `torchlint.semantic.uses.assumptions`, and what may change where that does not hold: the engine
-    asks the project, and makes the fix unsafe there.
+    asks the project, and makes the fix unsafe there. `in_vain` is one that is only shown because
+    of another wait, `logs_every_n` one that makes what logs in each step do so every N steps.
     """
 
     edits: tuple[NodeEdit, ...]
@@ -110,6 +111,8 @@ class Fix:
     note: str = ""
     elsewhere: tuple[InFile, ...] = ()
     assumes: Mapping[str, str] = field(default_factory=dict)
+    in_vain: bool = False
+    logs_every_n: bool = False
 
     def __post_init__(self) -> None:
         if self.safety is Safety.UNSAFE and not self.note:

@@ -23,6 +23,16 @@ from torchlint.semantic.uses.unavoidable_syncs import stays_beside, waited_befor
 from torchlint.semantic.values.inferred import inferred
 
 _TOGETHER = "Tensors of different devices would raise; each has one number, by what is known."
+_NEEDED = "Other calls in the step read the device as well: this alone saves next to nothing."
+_WAITED = "The step has waited for the device just before: this read waits for nothing more."
+LOGGED = "The step waits for what it logs beside it all the same: first log every N steps."
+_ALONE = " `{other}` waits for the same work: little is gained by fixing one of them alone."
+_WHERE_SCALED = (
+    " Where its scaler is on, `{other}` waits for the same work: little is gained by fixing one "
+    "of them alone."
+)
+_STEPS_OF_NAMES = 3
+_DIGITS = "_0123456789"
 
 
 def read_at_once(module: Module, read: HostRead) -> Fix | None:
@@ -78,32 +88,15 @@ def _may_lie_apart(module: Module, tensor: cst.BaseExpression) -> bool:
     return False
 
 
-_NEEDED = "Other calls in the step read the device as well: this alone saves next to nothing."
-
-
-_WAITED = "The step has waited for the device just before: this read waits for nothing more."
-
-
-LOGGED = "The step waits for what it logs beside it all the same: first log every N steps."
-
-
-_ALONE = " `{other}` waits for the same work: little is gained by fixing one of them alone."
-
-
-_WHERE_SCALED = (
-    " Where its scaler is on, `{other}` waits for the same work: little is gained by fixing one "
-    "of them alone."
-)
-
-
-IN_VAIN = (_NEEDED, _WAITED, LOGGED)
-"""Notes of fixes that are only shown because of another wait."""
-
-
 def alone(module: Module, other: cst.CSTNode) -> str:
     """Return the sentence on another wait for the same work, which a setting may switch off."""
     off = isinstance(other, cst.Call) and scaler_waits(module, other) is None
     return _WHERE_SCALED if off else _ALONE
+
+
+def in_vain(fix: Fix, note: str) -> Fix:
+    """Return a fix that is only shown because of another wait, which the note tells."""
+    return replace(fix, safety=Safety.SUGGESTION, note=note, in_vain=True)
 
 
 def shown_if_in_vain(
@@ -114,16 +107,10 @@ def shown_if_in_vain(
     if fix is None:
         return None
     if waited_before(module, tensor) is not None:
-        return replace(fix, safety=Safety.SUGGESTION, note=_WAITED)
+        return in_vain(fix, _WAITED)
     if stays_beside(module, node) is not None or shown_beside(module, node) is not None:
-        return replace(fix, safety=Safety.SUGGESTION, note=_NEEDED)
+        return in_vain(fix, _NEEDED)
     return fix
-
-
-_STEPS_OF_NAMES = 3
-
-
-_DIGITS = "_0123456789"
 
 
 def _name_of_number(tensor: cst.BaseExpression) -> str:

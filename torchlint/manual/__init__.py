@@ -1,1 +1,1 @@
-"""Floor 7: rule pages, the README table and other prose printed from the rules themselves."""
+"""Rule pages, the README table and other prose printed from the rules themselves."""

@@ -1,2 +1,2 @@
-"""Floor 2: findings turned into words, one module per output format. Needs only
+"""Findings turned into words, one module per output format. Needs only
 `torchlint.base`."""

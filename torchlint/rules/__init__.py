@@ -1,1 +1,1 @@
-"""Floor 10: one file is one rule; the folder is its family, the hundreds digit of its code."""
+"""One file is one rule; the folder is its family, the hundreds digit of its code."""

@@ -1,2 +1,2 @@
-"""Floor 7: many files: isolated workers, the projects around them, their limits, and what earlier
+"""Many files: isolated workers, the projects around them, their limits, and what earlier
 runs found."""

@@ -1,1 +1,2 @@
-"""Floor 3: what the code means. Rules ask `torchlint.semantic.module.Module` and nothing else."""
+"""What the code means: a `Module` is one file's text, tree and names, and what rules ask of it are
+questions, functions ``(module, ...)`` in the folders here."""

@@ -158,6 +158,14 @@ class Module:
         call = self.parent(arg) if isinstance(arg, cst.Arg) else None
         return call if isinstance(call, cst.Call) else None
 
+    def method_call(self, node: cst.CSTNode | None) -> cst.Call | None:
+        """Return the call of a method of what an expression gives, ``x.cpu()`` of ``x``."""
+        match self.parent(node):
+            case cst.Attribute(value=value) as method if value is node:
+                call = self.parent(method)
+                return call if isinstance(call, cst.Call) else None
+        return None
+
     def before(self, a: cst.CSTNode, b: cst.CSTNode) -> bool:
         """Say whether `a` comes before `b` in the file."""
         return self.tree.order[a] < self.tree.order[b]

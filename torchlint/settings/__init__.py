@@ -1,1 +1,1 @@
-"""Floor 6: the configuration. One table of keys, `keys`, from which all else about them comes."""
+"""The configuration. One table of keys, `keys`, from which all else about them comes."""

@@ -1,1 +1,1 @@
-"""Floor 2: from bytes on disk to a `Document`, and back."""
+"""From bytes on disk to a `Document`, and back."""

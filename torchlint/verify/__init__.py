@@ -1,4 +1,4 @@
-"""Floor 9: before against after. The parent process uses the standard library only; torch runs in
+"""Before against after. The parent process uses the standard library only; torch runs in
 child processes.
 
 `model` holds the values, `fixes` and `variants` what is compared, `statistics` what a difference

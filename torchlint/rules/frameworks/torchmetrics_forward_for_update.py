@@ -157,7 +157,7 @@ def check_compute(node: cst.Call, module: Module) -> Iterator[Hit]:
     metric = node.func.value if isinstance(node.func, cst.Attribute) else None
     if metric is None or metric_of(module, metric) is None:
         return
-    uses = _uses_in_turn(module, node, metric)
+    uses = _uses_in_iteration(module, node, metric)
     loop = module.loop(node)
     anew = isinstance(metric, cst.Name) and any(
         loop is not None and module.is_within(each, loop)
@@ -167,9 +167,9 @@ def check_compute(node: cst.Call, module: Module) -> Iterator[Hit]:
         yield Hit(node, {"metric": module.shown(metric)}, message=_EACH_BATCH)
 
 
-def _uses_in_turn(module: Module, node: cst.Call, metric: cst.BaseExpression) -> set[str]:
-    """Return the methods of a metric that are called in the turn of `node`, an empty name where it
-    is called itself."""
+def _uses_in_iteration(module: Module, node: cst.Call, metric: cst.BaseExpression) -> set[str]:
+    """Return the methods of a metric that are called in the iteration of `node`, an empty name
+    where it is called itself."""
     loop = module.loop(node)
     function = module.function(node)
     iteration = loop.body if loop is not None else function.body if function is not None else node

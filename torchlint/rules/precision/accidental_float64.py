@@ -202,15 +202,13 @@ def _goes_to_device(module: Module, node: cst.Call) -> bool:
     after."""
     if named_device(module, keyword_argument(module, node, "device")) in ("cuda", "accel"):
         return not _cast(module, node)
-    use = sole_use(module, node)
-    above = module.parent(use)
-    call = module.parent(above) if isinstance(above, cst.Attribute) else None
-    if not isinstance(call, cst.Call) or not isinstance(above, cst.Attribute):
+    call = module.method_call(sole_use(module, node))
+    if call is None:
         return False
     moved = transfer_of(module, call)
     if moved is not None:
         return moved.dtype is None and not _on_mps(module, moved.target) and not _cast(module, call)
-    return above.attr.value in ops.SAME_VALUES and _goes_to_device(module, call)
+    return method_called(call) in ops.SAME_VALUES and _goes_to_device(module, call)
 
 
 def _on_mps(module: Module, target: cst.BaseExpression | None) -> bool:

@@ -244,19 +244,17 @@ def _evaluates(module: Module, node: cst.Call) -> bool:
     heat, home = heat_of(module, node), module.scope(node)
     if heat.grade is not Grade.EVAL and (heat.grade > Grade.EPOCH or not evaluates_by_name(home)):
         return False
-    loop, around = (
-        _loop(module, heat, home),
-        {home, *(module.scope(w.node) for w in heat.why)},
-    )
+    loop = _loop(module, heat, home)
+    homes = {home, *(module.scope(w.node) for w in heat.why)}
     if heat.grade is Grade.EVAL and loop is not None:
-        around.add(module.scope(loop))
+        homes.add(module.scope(loop))
         wanted = _held_out(module, loop) or any(
-            evaluates_by_name(place) or calls_eval(module, place) for place in around
+            evaluates_by_name(place) or calls_eval(module, place) for place in homes
         )
-        places = [loop, *(place for place in around if not module.is_within(loop, place))]
+        places = [loop, *(place for place in homes if not module.is_within(loop, place))]
     else:
         wanted = heat.grade <= Grade.EPOCH and evaluates_by_name(home) and calls_eval(module, home)
-        around, places = {home}, [home]
+        homes, places = {home}, [home]
     if heat.grade is Grade.EVAL and heat.loop is None and not only_evaluated(module, home):
         return False
     if (
@@ -268,7 +266,7 @@ def _evaluates(module: Module, node: cst.Call) -> bool:
     off = is_frozen(module, node.func) or volatile(module, node)
     off = off or _without_graph(module, node) or still_by_project(module, node.func)
     off = off or switched_off_elsewhere(module, node) or decides_on_autograd(module, node)
-    off = off or any(proves_no_grad(module, place) for place in around)
+    off = off or any(proves_no_grad(module, place) for place in homes)
     return not off and graph_fate(module, node) is not GraphOutcome.WANTED
 
 
@@ -446,5 +444,5 @@ def _fix(module: Module, node: cst.Call, heat: Heat) -> Fix | None:
     item = cst.WithItem(cst.parse_expression(f"{torch}.no_grad()"))
     wrapped = cst.With([item], cst.IndentedBlock([heat.loop.with_changes(leading_lines=[])]))
     title = "Wrap the loop in torch.no_grad()"
-    around = (Replace(heat.loop, wrapped), need)
-    return without_graph(module, title, around, [heat.loop], evaluates=True)
+    loop = (Replace(heat.loop, wrapped), need)
+    return without_graph(module, title, loop, [heat.loop], evaluates=True)

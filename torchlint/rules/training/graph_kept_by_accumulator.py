@@ -218,19 +218,20 @@ def _elements(value: cst.BaseExpression) -> tuple[cst.BaseExpression, ...]:
 
 
 def _has_graph(module: Module, value: cst.BaseExpression) -> bool:
-    """Say whether a value has a graph: of what a loop over a dict's values binds, in some turn."""
+    """Say whether a value has a graph: of what a loop over a dict's values binds, in some
+    iteration."""
     known = inferred(module, value)
     if not known.tensor or known.grad is not None:
         return known.grad is True
     return any(
-        _in_some_turn(module, name)
+        _in_some_iteration(module, name)
         for name in module.within(value, cst.Name)
         if inferred(module, name).tensor
     )
 
 
 @question()
-def _in_some_turn(module: Module, read: cst.Name) -> bool:
+def _in_some_iteration(module: Module, read: cst.Name) -> bool:
     """Say whether a name holds one of a dict's values after the other, some of which have a graph,
     also through a parameter."""
     for made in definitions_of(module, read):
@@ -244,7 +245,7 @@ def _in_some_turn(module: Module, read: cst.Name) -> bool:
                     return True
             case cst.FunctionDef():
                 for given in _given(module, made, read.value):
-                    if isinstance(given, cst.Name) and _in_some_turn(module, given):
+                    if isinstance(given, cst.Name) and _in_some_iteration(module, given):
                         return True
     return False
 

@@ -157,21 +157,17 @@ def _differentiated(module: Module, node: cst.Call) -> bool:
 def _fresh(module: Module, node: cst.Call, loop: cst.For | cst.While) -> bool:
     """Say whether the graph of `node` is made anew in every round: nothing that may have one comes
     from outside."""
-    bound = {w.value for name in _names(module, loop) for w in writes_of(module, loop, name)}
+    bound = {w.value for name in module.names_in(loop) for w in writes_of(module, loop, name)}
     carried = {read.value for read in carried_reads(module, loop)}
     reads = [
         r
-        for name in _names(module, loop)
+        for name in module.names_in(loop)
         if name not in bound - carried
         for r in reads_of(module, loop.body, name)
     ]
     return all(_without_graph(module, read) for read in reads) and not any(
         _keeps_state(module, call) for call in module.within(loop.body, cst.Call)
     )
-
-
-def _names(module: Module, loop: cst.For | cst.While) -> frozenset[str]:
-    return module.names_in(loop)
 
 
 def _without_graph(module: Module, read: cst.Name) -> bool:

@@ -491,14 +491,7 @@ def _older_than_loops(module: Module, source: cst.BaseExpression) -> bool:
 def _waited_for(module: Module, call: cst.Call) -> bool:
     """Say whether the host waits for what is moved in the same expression:
     ``x.to(device).tolist()``."""
-    method = module.parent(call)
-    read = module.parent(method) if isinstance(method, cst.Attribute) else None
-    return (
-        isinstance(method, cst.Attribute)
-        and isinstance(read, cst.Call)
-        and read.func is method
-        and method.attr.value in _WAITS
-    )
+    return method_called(module.method_call(call)) in _WAITS
 
 
 def _only_copied_back(module: Module, call: cst.Call) -> bool:

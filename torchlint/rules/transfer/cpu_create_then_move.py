@@ -431,8 +431,9 @@ def _copied_down(module: Module, node: cst.BaseExpression) -> bool:
 
 
 def _message(module: Module, factory: cst.Call, words: dict[str, str]) -> str | None:
-    """Return what else to say of a factory: that its call is old, or that what a method of the
-    tensor is given is copied to the host for it, and has to stay on the device as well."""
+    """Return what else to say of a factory, whose words are added to `words`: that its call is old,
+    or that what a method of the tensor is given is copied to the host for it, and has to stay on
+    the device as well."""
     if is_sized_type(module, factory):
         return _OLD
     tensors: list[cst.BaseExpression] = [factory]
@@ -443,9 +444,8 @@ def _message(module: Module, factory: cst.Call, words: dict[str, str]) -> str | 
         ):
             tensors += readers_of(module, home, name)
     for tensor in tensors:
-        method = module.parent(tensor)
-        call = module.parent(method) if isinstance(method, cst.Attribute) else None
-        for arg in call.args if isinstance(call, cst.Call) and method is call.func else ():
+        call = module.method_call(tensor)
+        for arg in call.args if call is not None else ():
             for copy in module.within(arg, cst.Call):
                 if host_copy(module, copy) is not None:
                     words["copy"] = module.shown(copy)
@@ -686,11 +686,7 @@ def _on(
 def _maker(module: Module, factory: cst.Call) -> tuple[str, cst.Call | None]:
     """Return what torch calls the factory that takes the place of an old type, and the call right
     behind it that fills the tensor, which then goes."""
-    method = module.parent(factory)
-    call = module.parent(method) if isinstance(method, cst.Attribute) else None
-    if not isinstance(call, cst.Call) or call.func is not method:
-        return "empty", None
-    match call:
+    match call := module.method_call(factory):
         case cst.Call(func=cst.Attribute(attr=cst.Name("zero_")), args=[]):
             return "zeros", call
         case cst.Call(

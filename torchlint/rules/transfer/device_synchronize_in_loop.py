@@ -133,7 +133,7 @@ _NOTE = (
 )
 
 _TIMED = "{name}() drains the device in every step for a clock; take the time of every Nth step."
-_SELDOM_TIMED = (
+_RARELY_TIMED = (
     "{name}() drains the device in every step for a clock that is read every N steps; wait there."
 )
 
@@ -170,7 +170,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if heat.loop is None:
         return
     if all(throttled(module, clock, heat.loop) for clock in clocks):
-        yield Hit(node, given, severity=Severity.INFO, message=_SELDOM_TIMED)
+        yield Hit(node, given, severity=Severity.INFO, message=_RARELY_TIMED)
     elif heat.grade is Grade.TRAIN:
         yield Hit(node, given, severity=Severity.INFO, message=_TIMED)
 

@@ -140,7 +140,7 @@ _ONE = (
     "every N steps."
 )
 _METER = (
-    "`{expr}` reads a GPU value every step for {sink}; {given} the detached tensor, and {seldom} "
+    "`{expr}` reads a GPU value every step for {sink}; {given} the detached tensor, and {shown} "
     "every N steps."
 )
 _PASS = "pass"
@@ -158,7 +158,7 @@ _CLONE = (
 )
 _WHOLE_PART = "Of a fraction the whole part is taken."
 _HELD = "Between the steps that log it the name holds a tensor, for a debugger too."
-_SELDOM = (
+_LOGGED_EVERY_N = (
     f"Only every {LOG_EVERY}th step is logged, and the last where the loop tells which it is; what "
     "counts the calls as steps counts fewer."
 )
@@ -236,7 +236,7 @@ def _hit(module: Module, read: HostRead, sinks: list[Sink]) -> Hit:
         message, given = _meter(module, sink.call)
         words["given"] = given
         shows = any(each.kind != "meter" for each in often)
-        words["seldom"] = "show the number" if shows else "read the average"
+        words["shown"] = "show the number" if shows else "read the average"
         fix = _kept(module, read) if given == _PASS else None
     else:
         message = _by_interval(module, sink.call, words)
@@ -303,7 +303,7 @@ def _throttled(module: Module, call: cst.Call) -> Fix | None:
     others = iteration_waits(module, call, put_off=True) if redraws_bar(module, call) else ()
     stays = [each for each in others if not any(module.is_within(each, n) for n in found.lines)]
     notes = [
-        _SELDOM,
+        _LOGGED_EVERY_N,
         f"The step still waits for `{module.shown(stays[0])}`." if stays else "",
         _TIMED if clock_after(module, call) is not None else "",
     ]
@@ -313,7 +313,7 @@ def _throttled(module: Module, call: cst.Call) -> Fix | None:
 def _kept(module: Module, read: HostRead) -> Fix | None:
     """Keep what a meter averages on the device; where not all that looks at the meter is known,
     suggest the detached tensor for it."""
-    later = done_after_loop(module, LOG_EVERY, read, _SELDOM)
+    later = done_after_loop(module, LOG_EVERY, read, _LOGGED_EVERY_N)
     if later is not None:
         return later
     if read.how not in ("item", "float") or not isinstance(module.parent(read.node), cst.Arg):
@@ -348,7 +348,7 @@ def _where_logged(module: Module, read: HostRead) -> Fix | None:
         kept = method_call(kept, "clone")
     reads = rare_reads_as_numbers(module, target, uses, kind)
     edits = (Replace(read.node, kept), *reads, *logs)
-    notes = [_SELDOM if logs else ""]
+    notes = [_LOGGED_EVERY_N if logs else ""]
     notes.append(_TIMED if clock_after(module, read.node) is not None else "")
     notes.append(_WHOLE_PART if kind == "int" else "")
     # Other files may take a name of the file's top level, and find a tensor there.

@@ -267,22 +267,18 @@ def _final_dtype(module: Module, drawn: cst.CSTNode, move: cst.CSTNode) -> str |
     dtype = "float32" if last == "Tensor" else dtypes.LEGACY.get(last, dtype)
     at: cst.CSTNode = maker
     while True:
-        method = module.parent(at)
-        call = module.parent(method) if isinstance(method, cst.Attribute) else None
-        if not isinstance(call, cst.Call) or not isinstance(method, cst.Attribute):
+        call = module.method_call(at)
+        if call is None:
             return None
         if call is move:
             return dtype
-        if call.args or method.attr.value not in _CASTS:
+        if call.args or method_called(call) not in _CASTS:
             return None
-        dtype, at = _CASTS[method.attr.value], call
+        dtype, at = _CASTS[method_called(call)], call
 
 
 def _cast_behind(module: Module, move: cst.Call) -> tuple[cst.BaseExpression, str] | None:
     """Return the cast right behind a move, with its dtype."""
-    method = module.parent(move)
-    call = module.parent(method) if isinstance(method, cst.Attribute) else None
-    if not isinstance(call, cst.Call) or not isinstance(method, cst.Attribute) or call.args:
-        return None
-    dtype = _CASTS.get(method.attr.value)
-    return (call, dtype) if dtype is not None else None
+    call = module.method_call(move)
+    dtype = _CASTS.get(method_called(call))
+    return (call, dtype) if call is not None and not call.args and dtype is not None else None

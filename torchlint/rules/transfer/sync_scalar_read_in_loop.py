@@ -162,16 +162,15 @@ loader = [(torch.randn(64, 256, device=device), torch.randint(3, (64,), device=d
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 import libcst as cst
 
 from torchlint.fixes.after_loop import done_after_loop
 from torchlint.fixes.before_loop import elements_on_host
-from torchlint.fixes.reads_together import LOGGED, alone, read_at_once, shown_if_in_vain
+from torchlint.fixes.reads_together import LOGGED, alone, in_vain, read_at_once, shown_if_in_vain
 from torchlint.rule import Fix, Hit, Module, Rule, Safety, Severity, Wait, wait_for
 from torchlint.rules.transfer._sync_scalar_read_in_loop.deferred_reads import (
-    SELDOM,
+    LOGGED_EVERY_N,
     Deferred,
     kept_on_device,
     rarely_shown,
@@ -298,6 +297,8 @@ SELECTED = (
     "use it on the device."
 )
 _OF_TORCH = ops.dotted("torch")
+_LATER = (kept_on_device, read_after_loop, read_where_used, rarely_shown)
+_TOGETHER = (read_together, read_once)
 
 
 @rule.on(cst.Call, cst.Subscript, cst.FormattedString, cst.BinaryOperation)
@@ -359,7 +360,7 @@ def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
 
 
 def _costs_nothing(module: Module, read: HostRead) -> bool:
-    """Say whether a read has been made before, is text that seldom runs, or serves what needs
+    """Say whether a read has been made before, is text that rarely runs, or serves what needs
     numbers: an environment, an episode's end, a loop that goes on for as long as they say."""
     shown = read.how in ("format", "print")
     return (
@@ -392,7 +393,7 @@ def _put_off(module: Module, read: HostRead) -> Fix | None:
         and (ACCELERATOR not in later.assumes or not other_accelerator(module))
     ):
         return later
-    kept = done_after_loop(module, LOG_EVERY, read, SELDOM)
+    kept = done_after_loop(module, LOG_EVERY, read, LOGGED_EVERY_N)
     return kept if kept is not None and kept.safety is Safety.SAFE else later or kept
 
 
@@ -417,9 +418,8 @@ def check_selected(node: cst.Subscript, module: Module) -> Iterator[Hit]:
 def copied_at_once(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether the same expression copies to the host what a slice or an index takes,
     ``x[:n].tolist()``: by then the slice waits for nothing more."""
-    method = module.parent(node)
-    call = module.parent(method) if isinstance(method, cst.Attribute) else None
-    return isinstance(call, cst.Call) and host_copy(module, call) is not None
+    call = module.method_call(node)
+    return call is not None and host_copy(module, call) is not None
 
 
 def _reads_the_same(module: Module, node: cst.BaseExpression, other: cst.CSTNode) -> bool:
@@ -445,13 +445,13 @@ def _sole_read(module: Module, node: cst.BaseExpression) -> bool:
 
 def _unless_in_vain(module: Module, read: HostRead, fix: Fix | None) -> Fix | None:
     """Return a fix that is only shown where the step waits all the same, for what it logs right
-    beside the read too; a fix that makes logs seldom is about those."""
+    beside the read too; a fix that makes logs rare is about those."""
     fix = shown_if_in_vain(module, read.node, read.tensor, fix)
-    if fix is None or SELDOM in fix.note or fix.safety is Safety.SUGGESTION:
+    if fix is None or fix.logs_every_n or fix.safety is Safety.SUGGESTION:
         return fix
     if shown_beside(module, read.node, training=True) is None:
         return fix
-    return replace(fix, safety=Safety.SUGGESTION, note=LOGGED)
+    return in_vain(fix, LOGGED)
 
 
 def _needed(module: Module, read: HostRead) -> str | None:
@@ -523,10 +523,6 @@ def _decides(module: Module, node: cst.CSTNode) -> bool:
             return child is above.test
         child = above
     return False
-
-
-_LATER = (kept_on_device, read_after_loop, read_where_used, rarely_shown)
-_TOGETHER = (read_together, read_once)
 
 
 def _first_of(

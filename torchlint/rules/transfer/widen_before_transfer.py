@@ -141,20 +141,14 @@ def check_back(node: cst.Call, module: Module) -> Iterator[Hit]:
     if copy is None:
         return
     narrow: str | None = None
-    cast: cst.CSTNode | None = node
+    cast: cst.Call | None = node
     if copy.how == "to":
         narrow = named_dtype(module, arguments_of(module, node, "Tensor.to").value("dtype"))
     if narrow is None:
-        func = module.parent(node)
-        cast = module.parent(func) if isinstance(func, cst.Attribute) else None
-        narrow = cast_target(module, cast) if isinstance(cast, cst.Call) else None
+        cast = module.method_call(node)
+        narrow = cast_target(module, cast) if cast is not None else None
     wide = exact_dtype_of(module, copy.tensor)
-    if (
-        isinstance(cast, cst.Call)
-        and narrow is not None
-        and wide is not None
-        and BYTES[wide] > BYTES[narrow]
-    ):
+    if cast is not None and narrow is not None and wide is not None and BYTES[wide] > BYTES[narrow]:
         words = {"narrow": narrow, "k": str(BYTES[wide] // BYTES[narrow])}
         yield Hit(cast, words, message=_BACK)
 

@@ -1,1 +1,1 @@
-"""The file as it is written: tree, names, flow, conditions. No knowledge of torch."""
+"""The file as it is written: tree, names, flow, conditions. Of torch it knows the tables alone."""

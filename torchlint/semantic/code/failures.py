@@ -276,7 +276,7 @@ def _is_evaluated(module: Module, node: cst.CSTNode, outer: cst.CSTNode) -> bool
 @question()
 def _without_binding(module: Module) -> set[cst.Name]:
     """Return the names of a file that are bound by nothing in it, and are no builtins."""
-    names, scopes = module.names, module.tree.scopes
+    names = module.names
     known = {
         *_BUILTINS,
         *names.tables.get(module.root, ()),
@@ -288,7 +288,7 @@ def _without_binding(module: Module) -> set[cst.Name]:
         name = node.value
         if name in known or name.startswith("_"):
             continue
-        key = (name, scopes[node])
+        key = (name, module.tree.scopes[node])
         if key not in bound:
             bound[key] = bool(names.bindings(name, node)[1])
         if not bound[key] and not module.is_label(node):
@@ -378,13 +378,13 @@ def _misfit(module: Module, call: cst.Call) -> str | None:
         function, skipped = found, int(own is not None)
     if function is None or function.decorator_list:
         return None
-    problem = _problem(function.args, skipped, call)
-    if problem is None or _is_patched(module, found.name):
+    refusal = _problem(function.args, skipped, call)
+    if refusal is None or _is_patched(module, found.name):
         return None
     cls = module.class_of(call)
     if inherited is not None and (cls is None or not _only_itself(module, cls)):
         return None
-    return f"a TypeError, as the call of `{found.name}` {problem}"
+    return f"a TypeError, as the call of `{found.name}` {refusal}"
 
 
 def _no_option(option: str) -> str:

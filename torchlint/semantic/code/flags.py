@@ -203,9 +203,9 @@ class Flags:
         not, as needed) in no call: the calls in the project decide, of which there is one at
         least."""
         written = _written(other)
-        return written is not None and self._seldom_same(name, written, needed)
+        return written is not None and self._rarely_same(name, written, needed)
 
-    def _seldom_same(self, name: cst.Name, same: str, needed: bool) -> bool:
+    def _rarely_same(self, name: cst.Name, same: str, needed: bool) -> bool:
         _, bindings = self.names.bindings(name.value, name)
         param = bindings[0].node if bindings else None
         if not isinstance(param, cst.Param) or bindings[0].kind != "param":
@@ -228,12 +228,12 @@ class Flags:
         if all(known is not None and known is not needed for known in constant):
             return local
         return all(
-            self._binds_seldom(binding, bindings, needed, whole=whole)
+            self._rarely_binds(binding, bindings, needed, whole=whole)
             for known, binding in zip(constant, bindings, strict=True)
             if known is None or known is needed
         )
 
-    def _binds_seldom(
+    def _rarely_binds(
         self, binding: Binding, bindings: list[Binding], needed: bool, *, whole: bool
     ) -> bool:
         if binding.kind == "param":
@@ -273,7 +273,7 @@ class Flags:
                 found |= {
                     call
                     for call in self.flow.sites(function)[:_MANY]
-                    if self._gives_seldom(call, flag)
+                    if self._rarely_gives(call, flag)
                 }
         return found
 
@@ -328,7 +328,7 @@ class Flags:
             return False
         return True if here or there else None
 
-    def _runs_seldom(self, call: cst.Call) -> bool:
+    def _rarely_runs(self, call: cst.Call) -> bool:
         """Say whether a call runs once, or only now and then: where it stands, or as all calls of
         the function around it do, if the program uses that at all."""
         if self._throttled(call, None):
@@ -437,7 +437,7 @@ class Flags:
                 continue
             if self._means_another(call, flag):
                 continue
-            yield number < _MANY and self._gives_seldom(call, flag)
+            yield number < _MANY and self._rarely_gives(call, flag)
 
     def _means_another(self, call: cst.Call, flag: Flag) -> bool:
         """Say whether a call is of something else that has the function's name: an operation of
@@ -469,9 +469,9 @@ class Flags:
             self.further = None
             self._answers = answers
 
-    def _gives_seldom(self, call: cst.Call, flag: Flag) -> bool:
+    def _rarely_gives(self, call: cst.Call, flag: Flag) -> bool:
         if flag.name == _RUNS:
-            return self._runs_seldom(call)
+            return self._rarely_runs(call)
         given, stars = _argument(call, flag), {arg.star for arg in call.args}
         if given is not None and any(keyword_of(arg) == flag.name for arg in call.args):
             stars = set()  # No star gives it once more.
@@ -482,7 +482,7 @@ class Flags:
             known = truth(given) if flag.same is None else _is_same(given, flag.same)
         if known is not None:
             return known is not flag.needed or (
-                self._runs_seldom(call) if flag.whole else self._throttled(call, None)
+                self._rarely_runs(call) if flag.whole else self._throttled(call, None)
             )
         if flag.same is not None and given is not None:
             if flag.same == "None" and flag.needed and self._has_value(given, _RETURNS):
@@ -589,7 +589,7 @@ class Flags:
         if bindings and all(each.kind == "assign" for each in bindings):
             known = [_is_same(each.value, same) for each in bindings]
             return all(each is not None and each is not needed for each in known)
-        return self._seldom_same(name, same, needed)
+        return self._rarely_same(name, same, needed)
 
     def _calls(self, flag: Flag) -> Iterator[cst.Call]:
         """Yield the calls that say the function's name, or of an object that is called itself,

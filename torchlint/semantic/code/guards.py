@@ -77,8 +77,8 @@ _DECIDING = frozenset(
     (cst.If, cst.IfExp, cst.BooleanOperation, cst.IndentedBlock, cst.Module, *FUNCTIONS)
 )
 """What may decide whether a node below it runs, and where its function begins."""
-_SELDOM = 0.2
-"""The share of steps up to which a test by chance is seldom true."""
+_RARE = 0.2
+"""The share of steps up to which a test by chance is rarely true."""
 _EXCEPTION = regex(
     r"(^|_|is)(dones?|terminat\w*|truncat\w*|finish\w*|ended|stop\w*|nans?|infs?|(in|un)valid\w*|bad"
     r"|over\w*|reset\w*|chang\w*|exceed\w*|outliers?|violat\w*|collid\w*|fail\w*|errors?)(_|$)",
@@ -233,8 +233,8 @@ class Guards:
         return self._last[suite]
 
     def most_iterations(self, loop: cst.CSTNode) -> int | None:
-        """Return after how many turns, which it counts, a loop leaves itself, where these are a
-        few: ``if i == 5: break``."""
+        """Return after how many iterations, which it counts, a loop leaves itself, where these are
+        a few: ``if i == 5: break``."""
         if not isinstance(loop, (cst.For, cst.While)):
             return None
         for line in loop.body.body:
@@ -256,8 +256,8 @@ class Guards:
         return None
 
     def _counts_iterations(self, loop: cst.For | cst.While, name: str) -> bool:
-        """Say whether a name is what ``enumerate`` counts the turns of a loop by, or a number to
-        which each turn adds 1."""
+        """Say whether a name is what ``enumerate`` counts the iterations of a loop by, or a number
+        to which each iteration adds 1."""
         writes = self.flow.writes(loop, name)
         match loop:
             case cst.For(
@@ -359,7 +359,7 @@ class Guards:
         # or has a method build what is missing, or undo what the test finds.
         for condition in self._conditions(node, until):
             flags = dict(self._flags(condition.test, condition.needed))
-            turned = any(self._turns(line, flags) for line in condition.branch)
+            turned = any(self._flips(line, flags) for line in condition.branch)
             turned = turned or self._undone(condition, flags)
             if turned or self._sets_back(condition, until) or self._special(condition):
                 return condition.test
@@ -381,7 +381,7 @@ class Guards:
         if not self.is_interval(test):
             # Whether a function that the project defines makes a test rare, by what it returns.
             return self._by_flag(test) or any(
-                self._call_seldom(call, needed)
+                self._call_is_rare(call, needed)
                 for call in self.tree.within(test, cst.Call)
                 for needed in (True, False)
             )
@@ -396,7 +396,7 @@ class Guards:
         key = (test, needed)
         if key not in self._rarity:
             found = (
-                self._seldom(test, needed)
+                self._rarely_true(test, needed)
                 or self.certain(test, needed, self._not_finite)
                 or self.certain(test, needed, self._off_the_gpu)
             )
@@ -417,7 +417,7 @@ class Guards:
         names = [name for name in self.tree.within(test, cst.Name) if truth(name) is None]
         return any(self.flags.rarely(name, needed) for name in names for needed in (True, False))
 
-    def _call_seldom(self, call: cst.Call, needed: bool) -> bool:
+    def _call_is_rare(self, call: cst.Call, needed: bool) -> bool:
         """Say whether what a call returns is true (or false, as needed) only now and then, by the
         function that it runs, here or in another file; an interval given as 1 is none."""
         if any(self.is_one(arg.value) for arg in call.args):
@@ -460,21 +460,21 @@ class Guards:
             return line.value is not None and self._rare(line.value, needed)
         return value is not needed or self.throttled(line, None)
 
-    def _seldom(self, test: cst.BaseExpression, needed: bool) -> bool:
+    def _rarely_true(self, test: cst.BaseExpression, needed: bool) -> bool:
         """Say whether a test has a truth value only in some steps, by counters and by names.
 
         ``if last_step: break`` leaves nearly all steps to what follows.
         """
         match test:
             case cst.UnaryOperation(operator=cst.Not(), expression=inner):
-                return self._seldom(inner, not needed)
+                return self._rarely_true(inner, not needed)
             case cst.BooleanOperation(left=left, operator=operator, right=right):
-                rare = [side for side in (left, right) if self._seldom(side, needed)]
+                rare = [side for side in (left, right) if self._rarely_true(side, needed)]
                 if isinstance(operator, cst.And) is needed:
                     return bool(rare)
                 # Of ``log or step % 10 == 0`` the interval is what counts, of an argument neither.
                 return len(rare) == 2 or (needed and not all(map(self._is_argument, rare)))
-            case cst.Call() if self._call_seldom(test, needed):
+            case cst.Call() if self._call_is_rare(test, needed):
                 return True
             case cst.Comparison(
                 left=cst.Name() as name,
@@ -506,7 +506,7 @@ class Guards:
         return self._all_but_few(test)
 
     def _by_chance(self, test: cst.BaseExpression, needed: bool) -> bool:
-        """Say whether a number between 0 and 1 that is drawn at random decides, and seldom lets
+        """Say whether a number between 0 and 1 that is drawn at random decides, and rarely lets
         pass: ``random.random() < 0.1``."""
         match test:
             case cst.Comparison(
@@ -519,7 +519,7 @@ class Guards:
                 below = isinstance(operator, (cst.LessThan, cst.LessThanEqual))
                 above = isinstance(operator, (cst.GreaterThan, cst.GreaterThanEqual))
                 passes = share.evaluated_value if below is needed else 1 - share.evaluated_value
-                return bool((below or above) and draws & _DRAWS) and passes <= _SELDOM
+                return bool((below or above) and draws & _DRAWS) and passes <= _RARE
         return False
 
     def _check_left_off(self, test: cst.BaseExpression) -> bool:
@@ -770,8 +770,8 @@ class Guards:
         if not own or home is None:
             return False
         begun = {flag: not needed for flag, needed in own.items()}
-        return not any(self._turns(line, begun) for line in self._lines(home)) and any(
-            self._turns(line, own) or self._empties(line, own)
+        return not any(self._flips(line, begun) for line in self._lines(home)) and any(
+            self._flips(line, own) or self._empties(line, own)
             for call in _method_calls(condition.branch)
             for callee in self.flow.callees(call)
             for line in self._lines(callee)
@@ -929,7 +929,7 @@ class Guards:
                 if text is not None:
                     yield text, needed
 
-    def _turns(self, line: cst.CSTNode, flags: dict[str, bool]) -> bool:
+    def _flips(self, line: cst.CSTNode, flags: dict[str, bool]) -> bool:
         """Say whether a line gives one of the flags the truth value that it was not tested for."""
         for bound in line.body if isinstance(line, cst.SimpleStatementLine) else ():
             match bound:
@@ -1492,7 +1492,8 @@ def is_interval(module: Module, test: cst.CSTNode) -> bool:
     ground=True,
 )
 def most_iterations(module: Module, loop: cst.CSTNode) -> int | None:
-    """Return after how many turns a loop leaves itself, where these are a few that it counts."""
+    """Return after how many iterations a loop leaves itself, where these are a few that it
+    counts."""
     return guards(module).most_iterations(loop)
 
 

@@ -102,9 +102,8 @@ class Updates:
                 found = known[above]
                 break
             else:
-                passed.append(
-                    above
-                )  # what lies in it has the same holder: a chain of 3,000 calls is climbed once
+                # What lies in it has the same holder: a chain of 3,000 calls is climbed once.
+                passed.append(above)
             child = above
         known.update(dict.fromkeys(passed, found))
         return found

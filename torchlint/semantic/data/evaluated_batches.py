@@ -27,11 +27,11 @@ from torchlint.semantic.uses.host_needs import needed_at_once, needed_by
 from torchlint.semantic.uses.unavoidable_syncs import (
     comes_to,
     goes_on_elsewhere,
+    iteration_places,
     nearest,
     read_by,
     scales,
     stays_beside,
-    turn_places,
     wait_that_stays,
     waited_before,
 )
@@ -75,10 +75,12 @@ def shown_beside(
     training step does, anywhere."""
     grade = heat_of(module, node).grade
     if grade is Grade.EVAL:
-        return nearest(module, node, (e for e in turn_places(module, node) if _shown(module, e)))
+        return nearest(
+            module, node, (e for e in iteration_places(module, node) if _shown(module, e))
+        )
     if not training or grade is not Grade.TRAIN:
         return None
-    return nearest(module, node, (e for e in turn_places(module, node) if _logs(module, e)))
+    return nearest(module, node, (e for e in iteration_places(module, node) if _logs(module, e)))
 
 
 @question(
@@ -161,14 +163,14 @@ def waits_anyway(
 def _gives_back_beside(module: Module, node: cst.CSTNode) -> cst.BaseExpression | None:
     """Return the call that empties the allocator's cache in each turn, with no run of a model
     between it and `node`: blocks are freed when the device is done."""
-    calls = (each for each in turn_places(module, node) if module.called(each) in _EMPTIES)
+    calls = (each for each in iteration_places(module, node) if module.called(each) in _EMPTIES)
     return nearest(module, node, calls)
 
 
 def _worked_on(module: Module, node: cst.CSTNode) -> Iterator[cst.Call]:
     if heat_of(module, node).grade is not Grade.EVAL:
         return
-    for place in turn_places(module, node):
+    for place in iteration_places(module, node):
         if (
             isinstance(place, cst.Call)
             and host_copy(module, place) is not None

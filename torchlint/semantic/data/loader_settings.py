@@ -471,10 +471,10 @@ def _touched(module: Module, place: cst.CSTNode, *, anyhow: bool) -> bool:
     not `anyhow` one that is there to change it."""
     part = module.parent(place)
     above = module.parent(part)
-    called = isinstance(above, cst.Call) and above.func is part
-    if called and not anyhow:
-        called = isinstance(part, cst.Attribute) and _SETTER.match(part.attr.value) is not None
-    return called or isinstance(above, (cst.AssignTarget, cst.AugAssign))
+    changes = isinstance(above, cst.Call) and above.func is part
+    if changes and not anyhow:
+        changes = isinstance(part, cst.Attribute) and _SETTER.match(part.attr.value) is not None
+    return changes or isinstance(above, (cst.AssignTarget, cst.AugAssign))
 
 
 @question(

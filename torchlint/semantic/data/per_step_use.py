@@ -321,7 +321,7 @@ class LogLines:
 
 
 LOG_EVERY = 50
-"""How seldom a step is logged where a fix decides."""
+"""How rarely a step is logged where a fix decides."""
 _COUNTERS = ("step", "iteration", "step_number")
 
 
@@ -332,13 +332,13 @@ _COUNTERS = ("step", "iteration", "step_number")
 def log_lines(module: Module, call: cst.Call) -> LogLines | None:
     """Return the line that a logging call is, with those beside it that only log too; None where
     skipping it would skip more than the log, or where the steps cannot be counted."""
-    return _seldom(module, call, _beside(module, call))
+    return _lines_to_log(module, call, _beside(module, call))
 
 
-def _seldom(
+def _lines_to_log(
     module: Module, call: cst.BaseExpression, lines: Sequence[cst.SimpleStatementLine]
 ) -> LogLines | None:
-    """Return lines of a loop that counts its steps, or can; None where they run seldom already."""
+    """Return lines of a loop that counts its steps, or can; None where they run rarely already."""
     loop = heat_of(module, call).loop
     if not lines or not isinstance(loop, cst.For) or not module.is_within(call, loop):
         return None

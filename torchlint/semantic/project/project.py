@@ -65,7 +65,7 @@ from torchlint.semantic.project.reach import (
     stem_of,
 )
 from torchlint.semantic.project.search import LIBRARIES, Search
-from torchlint.semantic.project.used import Used
+from torchlint.semantic.project.used import Used, is_same
 from torchlint.semantic.project.vocabulary import Vocabulary, imported_words
 from torchlint.semantic.torch import names as torch_names
 from torchlint.source.python import parsed
@@ -129,10 +129,6 @@ def _names(text: str, function: str, module: str) -> bool:
     return False
 
 
-def _is(found: Definition | str | None, target: Definition) -> bool:
-    return isinstance(found, Definition) and (found.path, found.name) == (target.path, target.name)
-
-
 class Project:
     """Reads and remembers the files below one root.
 
@@ -177,7 +173,7 @@ class Project:
         self._calls: dict[str, Calls] = {}
         self._given: dict[tuple[Definition, str], Growing[Given]] = {}
         self._flags: dict[FlagOf, tuple[tuple[bool, ...], Dependencies]] = {}
-        self._seldom: dict[FlagOf, tuple[bool, Dependencies]] = {}
+        self._rare: dict[FlagOf, tuple[bool, Dependencies]] = {}
         self._called: dict[tuple[Definition, str], Growing[CallSite]] = {}
         self._growing: set[Growing[Any]] = set()
         self._ways: dict[Definition, list[Step]] = {}
@@ -783,13 +779,13 @@ class Project:
     def _flag_given(self, key: FlagOf) -> Iterator[bool]:
         visited = {key}
         for rarely, further in self._flag_calls(*key):
-            found = rarely and self._are_seldom(further, visited)
+            found = rarely and self._are_rare(further, visited)
             yield found
             if not found:
-                self._seldom[key] = False, self._trail
+                self._rare[key] = False, self._trail
                 return
         # What one of them rests on is among them.
-        self._seldom.update(dict.fromkeys(visited - {key}, (True, self._trail)))
+        self._rare.update(dict.fromkeys(visited - {key}, (True, self._trail)))
 
     def _flag_calls(
         self, target: Definition, flag: Flag
@@ -813,19 +809,19 @@ class Project:
                     tuple((Definition(path, name, MEMBER), each) for name, each in rests_on),
                 )
 
-    def _are_seldom(self, flags: tuple[FlagOf, ...], visited: set[FlagOf]) -> bool:
+    def _are_rare(self, flags: tuple[FlagOf, ...], visited: set[FlagOf]) -> bool:
         """Say whether flags, and those that they rest on over any number of files, are given now
         and then only: each is looked at once, and those in `visited` are elsewhere."""
         todo = [each for each in flags if each not in visited]
         visited.update(todo)
         while todo:
             key = todo.pop()
-            if key not in self._seldom:
+            if key not in self._rare:
                 calls = False
                 for rarely, further in self._flag_calls(*key):
                     calls = True
                     if not rarely:
-                        self._seldom[key] = False, self._trail
+                        self._rare[key] = False, self._trail
                         return False
                     fresh = [each for each in further if each not in visited]
                     visited.update(fresh)
@@ -833,7 +829,7 @@ class Project:
                 if not calls and key[1].default is None:
                     return False
                 continue
-            known, trail = self._seldom[key]
+            known, trail = self._rare[key]
             self._trail.add(trail)
             if not known:
                 return False
@@ -980,14 +976,14 @@ class Project:
                 site.receiver == ""
                 and calls.stars
                 and target.name not in calls.imports
-                and _is(self.starred(path, calls.stars, [target.name]), target)
+                and is_same(self.starred(path, calls.stars, [target.name]), target)
             ):
                 found.add(target.name)
         return found
 
     def _leads(self, path: str, dotted: str, target: Definition) -> bool:
         last = dotted.rpartition(".")[2]
-        return last == target.name and _is(self.find(path, dotted), target)
+        return last == target.name and is_same(self.find(path, dotted), target)
 
     def _alone(self, target: Definition, path: str) -> bool:
         """Say whether a call of a method of this name in a file may mean this one, whatever the

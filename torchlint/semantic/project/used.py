@@ -1082,7 +1082,7 @@ class Used:
             near = found is None and any(
                 each.rpartition(".")[2] == stem_of(target.path) for each in said.stars
             )
-            if near or _is(found, target):
+            if near or is_same(found, target):
                 users |= {""} if taken else self._fitting(path, said, name, target)
         module = re.compile(rf"\b{re.escape(stem_of(target.path))}\b")
         return users | ({""} if any(map(module.search, said.texts.get(name, ()))) else set())
@@ -1122,7 +1122,7 @@ class Used:
             return False
         found = self._find.find(path, dotted)
         if isinstance(found, Definition):
-            return _is(found, target)
+            return is_same(found, target)
         return found is None or before.rpartition(".")[2] == stem_of(target.path)
 
 
@@ -1136,5 +1136,6 @@ def _places(names: set[str], texts: set[str]) -> bool:
     return any(map(_PLACED.match, (parts - {"is_cuda", "cuda"} if joins else parts) | texts))
 
 
-def _is(found: Definition | str | None, target: Definition) -> bool:
+def is_same(found: Definition | str | None, target: Definition) -> bool:
+    """Say whether what a name stands for is this very definition."""
     return isinstance(found, Definition) and (found.path, found.name) == (target.path, target.name)

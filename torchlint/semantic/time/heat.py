@@ -549,7 +549,7 @@ class HeatMap:
         spared = self.guards.spared_calls(function, demands)
         best = self._role(function)
         alone = best.hot and self._by_itself_alone(function)
-        if alone and (self._called_seldom(function) or (spared and self._all_in_view(function))):
+        if alone and (self._rarely_called(function) or (spared and self._all_in_view(function))):
             best = COLD
         if best is not COLD and self.uncalled(function):
             best = COLD  # Its name says what it was written for, and nobody calls it.
@@ -626,16 +626,16 @@ class HeatMap:
             and (bool(called) or self.called_elsewhere.once(function))
         )
 
-    def _called_seldom(self, function: cst.FunctionDef, depth: int = _DEPTH) -> bool:
+    def _rarely_called(self, function: cst.FunctionDef, depth: int = _DEPTH) -> bool:
         """Say whether all uses of a function are calls in view, each behind an interval or outside
         of loops but those over epochs."""
         return (
             depth > 0
             and self._all_in_view(function)
-            and all(self._seldom_site(site, depth) for site in self.flow.sites(function))
+            and all(self._rare_site(site, depth) for site in self.flow.sites(function))
         )
 
-    def _seldom_site(self, site: cst.Call, depth: int) -> bool:
+    def _rare_site(self, site: cst.Call, depth: int) -> bool:
         caller = self.tree.function(site)
         if self.guards.throttled(site, caller):
             return True
@@ -644,7 +644,7 @@ class HeatMap:
         around = itertools.takewhile(lambda at: at is not caller, self.tree.ancestors(site))
         if any(isinstance(above, (cst.Lambda, *COMPREHENSIONS)) for above in around):
             return False
-        return caller is None or self._called_seldom(caller, depth - 1)
+        return caller is None or self._rarely_called(caller, depth - 1)
 
     def _from_base_classes(self, function: cst.FunctionDef) -> Iterator[Heat]:
         """Yield the heat of the places where a base class in another file calls this method."""

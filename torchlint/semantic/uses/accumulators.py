@@ -391,7 +391,7 @@ class NumberUses:
     """The reads of a plain name that a loop binds to a number.
 
     Args:
-        seldom: those that happen now and then, or behind the loop.
+        rarely: those that happen now and then, or behind the loop.
         each_step: those that happen in each step.
     """
 
@@ -604,7 +604,7 @@ def _is_reset(module: Module, write: cst.CSTNode) -> bool:
 
 
 def _now_and_then(module: Module, read: cst.CSTNode, loop: cst.For | cst.While) -> bool:
-    """Say whether a read inside a loop happens seldom: behind a throttle, between inner loops, or
+    """Say whether a read inside a loop happens rarely: behind a throttle, between inner loops, or
     on the way out."""
     if throttled(module, read, loop) or not heat_of(module, read).hot:
         return True

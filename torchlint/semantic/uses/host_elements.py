@@ -401,6 +401,3 @@ def _bound_for_good(module: Module, definition: cst.CSTNode, name: str, loop: cs
         if not certainly_later(module, use, loop, definition):
             return False
     return _stays(module, definition.value, loop)
-
-
-__all__ = ["HostElements"]

@@ -29,7 +29,7 @@ _DEPTH = 4
 
 @frozen
 class HostLoop:
-    """What a loop reads on the host in each turn.
+    """What a loop reads on the host in each iteration.
 
     Args:
         loop: the loop.
@@ -121,8 +121,8 @@ def _writes(module: Module, node: cst.CSTNode) -> bool:
 
 
 def on_condition(module: Module, loop: cst.CSTNode, use: cst.CSTNode) -> bool:
-    """Say whether a branch in the loop decides whether something is read: what few turns need is no
-    reason to copy all of it."""
+    """Say whether a branch in the loop decides whether something is read: what few iterations need
+    is no reason to copy all of it."""
     child = use
     for above in module.ancestors(use):
         if above is loop:
@@ -173,7 +173,7 @@ class _LoopSearch:
         return value.host or self.module.name(node) is not None
 
     def found(self) -> HostLoop | None:
-        """Return what was found; None where nothing is read in a turn."""
+        """Return what was found; None where nothing is read in an iteration."""
         if not self.uses:
             return None
         order = self.module.tree.order
@@ -202,23 +202,23 @@ class _LoopSearch:
 
     def ends(self, name: str) -> bool:
         """Say whether all that is made of a tensor in the loop ends on the host, and its values are
-        read in each turn."""
+        read in each iteration."""
         uses = [use for use in _read(self.module, self.loop) if use.value == name]
-        each_turn = False
+        each_iteration = False
         try:
             for use in uses:
                 if isinstance(self.module.parent(use), (cst.AssignTarget, cst.AugAssign, cst.Del)):
                     return False
                 values = self._follow(use, _DEPTH)
                 body = self.module.is_within(use, self.loop.body)
-                each_turn |= values and body and not on_condition(self.module, self.loop, use)
+                each_iteration |= values and body and not on_condition(self.module, self.loop, use)
                 self.uses[use] = None
             for goes in loop_sources(self.module, self.loop):
                 if goes.iterated in uses:
-                    each_turn |= self._element(goes.target)
+                    each_iteration |= self._element(goes.target)
         except _UnknownError:
             return False
-        return each_turn
+        return each_iteration
 
     def _element(self, target: cst.CSTNode) -> bool:
         """Follow the elements of a tensor; say whether their values are read."""
@@ -389,6 +389,3 @@ def _first(module: Module, node: cst.CSTNode) -> cst.BaseExpression | None:
         ) if value is node:
             return above
     return None
-
-
-__all__ = ["HostLoop"]

@@ -81,7 +81,7 @@ _CALLS = 3
 def decides_to_go_on(module: Module, node: cst.CSTNode) -> bool:
     """Say whether the host needs a value to know whether a loop goes on, which is no loop over
     batches: decoding, sampling, a solver."""
-    return any(ends_a_loop(module, place) for place in _tests_in_turn(module, node))
+    return any(ends_a_loop(module, place) for place in _tests_in_iteration(module, node))
 
 
 @question(
@@ -136,7 +136,7 @@ def leaves_loop(suite: cst.BaseSuite) -> bool:
 def decides(module: Module, node: cst.CSTNode) -> bool:
     """Say whether Python chooses by a value which code runs next, also under another name, or
     where a function hands back the truth value of a comparison."""
-    if _tests_in_turn(module, node):
+    if _tests_in_iteration(module, node):
         return True
     loops = set(module.loops(node))
     return any(
@@ -148,7 +148,7 @@ def decides(module: Module, node: cst.CSTNode) -> bool:
     )
 
 
-def _tests_in_turn(module: Module, node: cst.CSTNode, depth: int = 2) -> list[cst.CSTNode]:
+def _tests_in_iteration(module: Module, node: cst.CSTNode, depth: int = 2) -> list[cst.CSTNode]:
     """Return the tests of a value in the turn of the loop that reads it, not behind the loop and
     not at intervals; where a function gives it back, those of all its callers."""
     loops, found = set(module.loops(node)), []
@@ -234,7 +234,7 @@ def _tests_of_callers(module: Module, place: cst.Return, depth: int) -> list[cst
     if function is None or place.value is None or _holds(module, place.value):
         return []
     sites = call_sites(module, function)
-    tests = [_tests_in_turn(module, site, depth) for site in sites]
+    tests = [_tests_in_iteration(module, site, depth) for site in sites]
     outside = callers_outside(module, function)
     return [each for its in tests for each in its] if all(tests) and not outside else []
 

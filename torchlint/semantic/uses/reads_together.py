@@ -230,6 +230,3 @@ def _never_raises(module: Module, node: cst.BaseExpression) -> bool:
         case cst.Call(func=cst.Attribute(value=value, attr=cst.Name(value=method)), args=[]):
             return method in _NEVER_RAISE and _never_raises(module, value)
     return False
-
-
-__all__ = ["ReadsTogether"]

@@ -81,29 +81,29 @@ def iteration_waits(
 @question(circular=())
 def _waiting(module: Module, loop: cst.For | cst.While, put_off: bool) -> list[cst.BaseExpression]:
     """Return what each turn of a loop waits for, see `iteration_waits`."""
-    return [place for place in _in_every_turn(module, loop) if _waits(module, place, put_off)]
+    return [place for place in _in_every_iteration(module, loop) if _waits(module, place, put_off)]
 
 
-def turn_places(module: Module, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+def iteration_places(module: Module, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
     """Yield the calls, and what tests ask first, that each turn of the innermost loop around `node`
     comes to outside of its statement."""
     loops = module.loops(node)
     if not loops or not isinstance(loops[0], (cst.For, cst.While)):
         return
     own = module.small_statement(node) or node
-    for place in _in_every_turn(module, loops[0]):
+    for place in _in_every_iteration(module, loops[0]):
         if not module.is_within(place, own):
             yield place
 
 
 @question()
-def _in_every_turn(module: Module, loop: cst.For | cst.While) -> list[cst.BaseExpression]:
+def _in_every_iteration(module: Module, loop: cst.For | cst.While) -> list[cst.BaseExpression]:
     places = (
         _asked_first(each.test) if isinstance(each, cst.If) else each
         for each in module.within(loop.body, cst.Call, cst.If)
         if module.loop(each) is loop and isinstance(each, (cst.Call, cst.If))
     )
-    return [each for each in dict.fromkeys(places) if _in_each_turn(module, each, loop)]
+    return [each for each in dict.fromkeys(places) if _in_each_iteration(module, each, loop)]
 
 
 @question(
@@ -191,7 +191,7 @@ def evaluates_and_waits(module: Module, node: cst.CSTNode) -> tuple[cst.BaseExpr
     have."""
     if heat_of(module, node).grade is not Grade.EVAL:
         return ()
-    calls = (place for place in turn_places(module, node) if isinstance(place, cst.Call))
+    calls = (place for place in iteration_places(module, node) if isinstance(place, cst.Call))
     return iteration_waits(module, node, put_off=True) or tuple(
         itertools.islice((call for call in calls if _stays_inside(module, call, None)), 1)
     )
@@ -259,8 +259,8 @@ def _decodes(module: Module, call: cst.Call) -> bool:
 def _launches_often(module: Module, loop: cst.For | cst.While) -> bool:
     """Say whether a loop of more than a few turns, which are no parts of a network, computes
     several tensors of the device in each."""
-    turns = iteration_count(module, loop)
-    if (turns is not None and turns < _TURNS) or is_structural(module, loop):
+    count = iteration_count(module, loop)
+    if (count is not None and count < _TURNS) or is_structural(module, loop):
         return False
     made = module.within(loop.body, cst.Call, cst.BinaryOperation)
     found = (e for e in made if isinstance(e, cst.BaseExpression) and on_device(module, e) is True)
@@ -310,7 +310,7 @@ def _waits(module: Module, place: cst.BaseExpression, put_off: bool) -> bool:
     return host_copy(module, place) is not None and (put_off or needed_at_once(module, place))
 
 
-def _in_each_turn(module: Module, node: cst.CSTNode, loop: cst.CSTNode) -> bool:
+def _in_each_iteration(module: Module, node: cst.CSTNode, loop: cst.CSTNode) -> bool:
     child = node
     for above in module.ancestors(node):
         if above is loop:
@@ -355,7 +355,7 @@ def waited_before(module: Module, tensor: cst.BaseExpression) -> cst.Call | None
         call
         for call in calls
         if module.loop(call) is loop
-        and _in_each_turn(module, call, loop)
+        and _in_each_iteration(module, call, loop)
         and goes_on_elsewhere(module, call)
     ]
     since = [call for call in calls if copies and module.before(copies[-1], call)]
@@ -651,7 +651,7 @@ def copied_as_well(module: Module, tensor: cst.BaseExpression) -> cst.Call | Non
             and definitions_of(module, other) == made
             for other in others
         )
-        if same and _in_each_turn(module, call, loop):
+        if same and _in_each_iteration(module, call, loop):
             return call
     return None
 

@@ -1,1 +1,1 @@
-"""What TL911 alone asks of code, and its fixes."""
+"""TL911: whether a prompt is made of one item of a loop over many."""

@@ -1,1 +1,1 @@
-"""What TL909 alone asks of code, and its fixes."""
+"""TL909: which calls of `map` tokenize a dataset row by row."""

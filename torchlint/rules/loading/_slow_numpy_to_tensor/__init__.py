@@ -1,1 +1,1 @@
-"""What TL207 alone asks of code, and its fixes."""
+"""TL207: which lists hold NumPy arrays."""

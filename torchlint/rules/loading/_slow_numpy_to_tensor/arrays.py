@@ -288,11 +288,9 @@ def _filled(module: Module, name: cst.Name) -> list[cst.BaseExpression] | None:
     way."""
     out = []
     for read in reads_of(module, module.scope(name), name.value):
-        above = module.parent(read)
-        call = module.parent(above) if isinstance(above, cst.Attribute) else None
-        if isinstance(above, cst.Attribute) and isinstance(call, cst.Call):
-            if above.attr.value == "append" and len(call.args) == 1:
-                out.append(call.args[0].value)
-            elif above.attr.value in ("extend", "insert"):
+        match module.method_call(read):
+            case cst.Call(func=cst.Attribute(attr=cst.Name("append")), args=[arg]):
+                out.append(arg.value)
+            case cst.Call(func=cst.Attribute(attr=cst.Name("extend" | "insert"))):
                 return []
     return out or None

@@ -1,1 +1,1 @@
-"""What TL409 alone asks of code, and its fixes."""
+"""TL409: which layer of a network runs right before which."""

@@ -1,1 +1,1 @@
-"""What TL408 alone asks of code, and its fixes."""
+"""TL408: who would notice that `torch.cuda.amp` became `torch.amp`."""

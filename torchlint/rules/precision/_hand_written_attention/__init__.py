@@ -1,1 +1,1 @@
-"""What TL405 alone asks of code, and its fixes."""
+"""TL405: which lines are an attention written out."""

@@ -12,7 +12,7 @@ from torchlint.base.regex import regex
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of, uses_of
-from torchlint.semantic.code.tree import attr_of
+from torchlint.semantic.code.tree import attr_of, method_called
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
@@ -355,14 +355,12 @@ def _changed_in_place(module: Module, read: cst.Name) -> bool:
         return isinstance(statement, cst.Assign) and isinstance(
             statement.value, (cst.UnaryOperation, cst.Call)
         )
-    call = module.parent(above) if isinstance(above, cst.Attribute) else None
-    found = operation_of(module, call) if isinstance(call, cst.Call) else None
+    call = module.method_call(read)
+    found = operation_of(module, call) if call is not None else None
     return (
         found is not None
-        and isinstance(above, cst.Attribute)
-        and above.attr.value.endswith("_")
+        and method_called(call).endswith("_")
         and found.name in _MASKS | _SCALES
-        and call is not None
         and isinstance(module.parent(call), cst.Expr)
     )
 

@@ -1,1 +1,1 @@
-"""What TL501 alone asks of code, and its fixes."""
+"""TL501: where a model runs that is not trained there, and the block around it."""

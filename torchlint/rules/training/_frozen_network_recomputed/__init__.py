@@ -1,1 +1,1 @@
-"""What TL512 alone asks of code, and its fixes."""
+"""TL512: which networks are never trained, and run on the same in each step."""

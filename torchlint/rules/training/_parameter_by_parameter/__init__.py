@@ -1,1 +1,1 @@
-"""What TL510 alone asks of code, and its fixes."""
+"""TL510: what a loop does to each parameter, and how many there are."""

@@ -1,1 +1,1 @@
-"""What TL511 alone asks of code, and its fixes."""
+"""TL511: which values one step hands to the next with their graph."""

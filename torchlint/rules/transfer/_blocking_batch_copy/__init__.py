@@ -1,1 +1,1 @@
-"""What TL103 alone asks of code, and its fixes."""
+"""TL103: where a batch comes from, and what the host does while it is copied."""

@@ -1,1 +1,1 @@
-"""What TL106 alone asks of code, and its fixes."""
+"""TL106: what is a constant that is moved in each step, and its fixes."""

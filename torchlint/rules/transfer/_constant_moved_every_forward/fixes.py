@@ -330,8 +330,7 @@ def _step_of(module: Module, node: cst.BaseExpression) -> cst.Call | cst.Subscri
     above = module.parent(node)
     if isinstance(above, cst.Subscript) and above.value is node:
         return above
-    call = module.parent(above) if isinstance(above, cst.Attribute) else None
-    return call if isinstance(call, cst.Call) and call.func is above else None
+    return module.method_call(node)
 
 
 def _is_fixed(step: cst.Call | cst.Subscript) -> bool:

@@ -1,1 +1,1 @@
-"""What TL102 alone asks of code, and its fixes."""
+"""TL102: where the tensors that a factory makes on the CPU go, and host indices."""

@@ -1,1 +1,1 @@
-"""What TL113 alone asks of code, and its fixes."""
+"""TL113: what else a function has on the host already, and fixes of copies there."""

@@ -1,1 +1,1 @@
-"""What TL104 alone asks of code, and its fixes."""
+"""TL104: which values leave the device and go back in one function."""

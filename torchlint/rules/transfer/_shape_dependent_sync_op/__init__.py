@@ -1,1 +1,1 @@
-"""What TL107 alone asks of code, and its fixes."""
+"""TL107: what becomes of what a mask selects, and fixes without its size."""

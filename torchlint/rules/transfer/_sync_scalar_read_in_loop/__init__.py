@@ -1,1 +1,1 @@
-"""What TL101 alone asks of code, and its fixes."""
+"""TL101: how a read is put off, or made with others, and what needs it at once."""

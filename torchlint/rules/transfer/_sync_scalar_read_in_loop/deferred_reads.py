@@ -71,14 +71,24 @@ from torchlint.semantic.values.inferred import inferred
 METHOD_OF_KIND = {"float": "double", "int": "long"}
 _COUNTING = frozenset(("sum", "count_nonzero"))
 """Reductions that give 64 bits for whole numbers of any size."""
+_ENDS = frozenset(("min", "max", "amin", "amax"))
 _LINEAR = (cst.Add, cst.Subtract, cst.Multiply, cst.Divide)
 _TITLE = "Sum on the device and read once after the loop"
 _LATER = "Read it where it is used"
 _TENSOR = "Until the loop has ended the sum is a tensor, for an exception handler or debugger too."
 _NO_MPS = "On an accelerator without float64 (MPS) the sum raises."
 _ROUNDED = "The sum is rounded to the tensor's own dtype at each step."
-SELDOM = "Only every 50th step is logged, and the last where the loop tells which it is."
+LOGGED_EVERY_N = (
+    f"Only every {LOG_EVERY}th step is logged, and the last where the loop tells which it is."
+)
+_REDRAWN = (
+    f"The bar is redrawn every {LOG_EVERY}th step only, and in the last where the loop tells "
+    "which it is."
+)
+_NO_DOUBLE = "On an accelerator without float64 (MPS) it raises."
+_ONCE = "A division by zero gives inf or nan instead of an error."
 _HELD = "Between the uses the name holds a tensor, for a debugger too."
+_KEPT = "Until the loop has ended the list holds tensors, for an exception handler or debugger too."
 _EMPTY = "A loop without steps gives 0.0 instead of 0."
 _SET_BACK = "Where the loop has set it back to 0, it gives 0.0 instead."
 _APART = "Tensors of different devices would raise."
@@ -98,18 +108,27 @@ _RETURNED = "The function returns a tensor, also to code outside of this project
 @frozen
 class Deferred:
     """The edits that put reads off: the title of the fix, what may change, empty where nobody can
-    see a difference, and what is taken for granted (`Fix.assumes`)."""
+    see a difference, what is taken for granted, and whether it logs every N steps
+    (see `Fix`)."""
 
     edits: tuple[NodeEdit, ...]
     title: str
     note: str = ""
     assumes: Mapping[str, str] = field(default_factory=dict)
+    logs_every_n: bool = False
 
     @property
     def fix(self) -> Fix:
         """The fix, which is safe where no note says what may change."""
         safety = Safety.UNSAFE if self.note else Safety.SAFE
-        return Fix(self.edits, safety, self.title, self.note, assumes=self.assumes)
+        return Fix(
+            self.edits,
+            safety,
+            self.title,
+            self.note,
+            assumes=self.assumes,
+            logs_every_n=self.logs_every_n,
+        )
 
 
 @frozen
@@ -184,10 +203,10 @@ class _Deferral:
         logs = log_every_n(self.module, LOG_EVERY, self._shown)
         if logs is None:
             return None
-        notes = [SELDOM, *self.notes] if logs else self.notes
+        notes = [LOGGED_EVERY_N, *self.notes] if logs else self.notes
         whole = f"{title}, log every {LOG_EVERY} steps" if logs else title
         assumes = {FRAMES: held, TORCH: held, LOSSES: held, **self.assumes}
-        return Deferred((*self.edits, *logs), whole, one_sentence(notes), assumes)
+        return Deferred((*self.edits, *logs), whole, one_sentence(notes), assumes, bool(logs))
 
     def adds(self, found: _Sum) -> bool:
         """Keep a sum on the device."""
@@ -428,9 +447,6 @@ def _taken(
     return False
 
 
-_KEPT = "Until the loop has ended the list holds tensors, for an exception handler or debugger too."
-
-
 def read_after_loop(module: Module, read: HostRead) -> Deferred | None:
     """Return the fix by which a list is filled with tensors, and turned into numbers behind the
     loop; None where somebody looks at the list before."""
@@ -578,9 +594,6 @@ def _run(reads: Sequence[HostRead | None], module: Module, read: HostRead) -> Se
     return found if read.node in [each.node for each in found] else ()
 
 
-_ENDS = frozenset(("min", "max", "amin", "amax"))
-
-
 def _alike(module: Module, other: HostRead, read: HostRead) -> bool:
     """Say whether two reads give numbers of one kind: one that is known, or that of the tensor of
     which both are an end. Truth values would become integers beside integers."""
@@ -625,13 +638,6 @@ def rarely_shown(module: Module, read: HostRead) -> Deferred | None:
         return None
     title = f"Redraw the bar every {LOG_EVERY} steps"
     return Deferred(logged_every(LOG_EVERY, found), title, _REDRAWN)
-
-
-_REDRAWN = (
-    "The bar is redrawn every 50th step only, and in the last where the loop tells which it is."
-)
-_NO_DOUBLE = "On an accelerator without float64 (MPS) it raises."
-_ONCE = "A division by zero gives inf or nan instead of an error."
 
 
 def read_once(module: Module, read: HostRead) -> Deferred | None:

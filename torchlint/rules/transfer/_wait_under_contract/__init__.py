@@ -1,1 +1,1 @@
-"""What TL115 alone asks of code, and its fixes."""
+"""TL115: which code is under a contract of no waits."""

@@ -1,1 +1,1 @@
-"""What TL110 alone asks of code, and its fixes."""
+"""TL110: the exact dtype of a tensor."""

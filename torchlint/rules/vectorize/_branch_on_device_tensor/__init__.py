@@ -1,1 +1,1 @@
-"""What TL602 alone asks of code, and its fixes."""
+"""TL602: which tests of a tensor can go, and their fixes."""

@@ -1,1 +1,1 @@
-"""What TL601 alone asks of code, and its fixes."""
+"""TL601: what the body of a loop over elements does, and its vector form."""
