@@ -156,7 +156,7 @@ from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.destinations import destinations
 from torchlint.semantic.code.flow import call_sites
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.reaching import assigned_to, readers_of
+from torchlint.semantic.code.reaching import assigned_to, definitions_of, readers_of
 from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, keyword_of, method_called
 from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_reads, widened_copy
 from torchlint.semantic.question import question
@@ -401,8 +401,16 @@ def _user(module: Module, whole: cst.CSTNode) -> cst.Call | None:
 
 
 def _partner(module: Module, whole: cst.CSTNode) -> cst.BaseExpression | None:
-    """Return the tensor of the host with which the copy is computed in its very expression."""
+    """Return the tensor of the host with which the copy is computed in its very expression, or of
+    which it fills a part in the same iteration that makes it."""
     match module.parent(whole):
+        case cst.Assign(
+            targets=[cst.AssignTarget(target=cst.Subscript(value=cst.Name() as filled))]
+        ):
+            made = definitions_of(module, filled)
+            value = inferred(module, filled)
+            fresh = all(module.loops(each) == module.loops(whole) for each in made)
+            return filled if made and fresh and value.tensor and value.device == CPU else None
         case cst.BinaryOperation(left=left, right=right):
             other = right if left is whole else left
             value = inferred(module, other)

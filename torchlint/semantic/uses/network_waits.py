@@ -12,7 +12,7 @@ from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.device.possible_waits import STOPS, WAITING, possible_waits
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
-from torchlint.semantic.torch import libraries
+from torchlint.semantic.torch import libraries, ops
 from torchlint.semantic.values.classes import is_network
 from torchlint.semantic.values.definitions_behind import functions, method
 from torchlint.semantic.values.inferred import inferred
@@ -20,7 +20,7 @@ from torchlint.semantic.values.params import bind
 from torchlint.semantic.values.place import on_device
 
 _BRANCHES = (cst.If, cst.IfExp, cst.Try, cst.Match)
-_COPIES = frozenset(("cpu", "numpy", "tolist", "item"))
+_READS = ops.having("reads") | {"cpu"}
 _CALLS = 3
 """Networks in networks that are looked into."""
 
@@ -134,7 +134,7 @@ def _is_there(module: Module, tensor: cst.BaseExpression, there: Set[str]) -> bo
 def _copies(call: cst.Call, there: Set[str]) -> bool:
     match call.func:
         case cst.Attribute(value=cst.Name(value=name), attr=cst.Name(value=method)):
-            return name in there and method in _COPIES
+            return name in there and method in _READS
     return False
 
 

@@ -656,8 +656,8 @@ def _copied_by(module: Module, call: cst.Call) -> Iterator[cst.BaseExpression]:
     for arg in call.args:
         if any(
             host_copy(module, inner) is not None and goes_on_elsewhere(module, inner)
-            for read in reads_inside(module, arg, call)
-            if isinstance(inner := _copy_of(module, read), cst.Call)
+            for where, read in reads_inside(module, arg, call)
+            if where is module and isinstance(inner := _copy_of(module, read), cst.Call)
         ):
             yield arg.value
 
