@@ -355,11 +355,30 @@ class HeatMap:
             found = self.function_heat(function, depth)
             if found.hot and (demands := handed | self.guards.demands(node, function)):
                 found = self.function_heat(function, depth, demands)
+            if found.grade is Grade.FORWARD and not repeating and self._generates(function, node):
+                found = COLD
             if found.hot:
                 found = replace(found, why=(*self._always_due(node, function), *found.why))
         if epoch is not None and found.grade <= Grade.EPOCH:
             found = epoch
         return found if found.grade > Grade.EPOCH else self._run_heat(node, others) or found
+
+    def _generates(self, function: cst.CSTNode, node: cst.CSTNode) -> bool:
+        """Say whether a function, in which autograd is off, always goes on from a place to a loop
+        that runs a model in each iteration, as samplers do: what runs once for all of them costs
+        next to nothing."""
+        return (
+            isinstance(function, cst.FunctionDef)
+            and isinstance(function.body, cst.IndentedBlock)
+            and self.scopes.lexical_no_grad(function.body) is True
+            and any(
+                isinstance(loop, LOOPS)
+                and self.tree.order[node] < self.tree.order[loop]
+                and self.guards.most_iterations(loop) is None
+                and self.loops.has_model_call(loop.body)
+                for loop in function.body.body
+            )
+        )
 
     def _run_heat(self, node: cst.CSTNode, others: Sequence[Loop]) -> Heat | None:
         """Return how often `node` runs where each pass of a loop around it hands on batches, or
