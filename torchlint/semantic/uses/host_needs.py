@@ -22,6 +22,7 @@ from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import callers_outside, heat_of
 from torchlint.semantic.time.loops import LoopKind, has_model_call, loop_kind
 from torchlint.semantic.torch import libraries, ops
+from torchlint.semantic.uses.network_waits import chosen
 from torchlint.semantic.values.definitions_behind import functions, returned
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.params import bind
@@ -288,7 +289,7 @@ def needed_by(
 ) -> Iterator[cst.CSTNode]:
     """Yield the places that need a value in the turn of the loop that reads it: also in a function
     of the file that it is handed to, or behind all calls that give it back, if `far` is asked for
-    those of other files, too; for what a function of another file does with it its call."""
+    those of other files, too; for what a function of another file always does with it its call."""
     loops = set(module.loops(node))
     for part, place in arrivals(module, node):
         if not loops.issubset(module.loops(place)) or module.is_within(place, node):
@@ -309,7 +310,7 @@ def _needed_further(
             needed = needed_by(where, read, needs, calls, far=far)
             if where is module:
                 yield from needed
-            elif far and next(needed, None) is not None:
+            elif far and any(not chosen(where, at, where.function(at)) for at in needed):
                 yield place
         return
     function = module.function(place) if isinstance(place, cst.Return) else None
