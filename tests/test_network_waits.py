@@ -122,3 +122,22 @@ def test_a_step_of_a_scaler_is_named_where_it_certainly_waits(made: str, named: 
     source = source.replace("optimizer.step()", "scaler.step(optimizer); scaler.update()")
     (finding,) = check(source, codes=frozenset({"TL101"}), name="train.py").findings
     assert ("`scaler.step(optimizer)` as well" in finding.message) is named
+
+
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        ("torch.autograd.set_detect_anomaly(True)", True),
+        ("torch.autograd.set_detect_anomaly(mode=True)", True),
+        ("from torch import autograd; autograd.set_detect_anomaly(True)", True),
+        ("torch.autograd.set_detect_anomaly(False)", False),
+        ("torch.autograd.set_detect_anomaly(True, check_nan=False)", False),
+        ("if device.index: torch.autograd.set_detect_anomaly(True)", False),
+    ],
+)
+def test_a_backward_pass_that_looks_for_nan_is_named(line: str, named: bool) -> None:
+    source = PROGRAM.format(inner="pass", outer="pass", last="pass")
+    source = source.replace("\n\n\nclass Encoder", f"\n{line}\n\n\nclass Encoder")
+    (finding,) = check(source, codes=frozenset({"TL101"}), name="train.py").findings
+    assert ("`loss.backward()` (`" in finding.message) is named
+    assert ("set_detect_anomaly" in finding.message) is named

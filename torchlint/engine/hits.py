@@ -49,8 +49,10 @@ from torchlint.fixes.reads_together import IN_VAIN
 from torchlint.rule import Grade, Hit, Module, Rule, Safety, Wait, Why
 from torchlint.semantic.code.bindings import imported_over
 from torchlint.semantic.code.text import reasoned
+from torchlint.semantic.code.tree import method_called
 from torchlint.semantic.project.outside import Outside
 from torchlint.semantic.time.heat import Link, heat_of, not_used
+from torchlint.semantic.time.step_overhead import backward_reads
 from torchlint.semantic.uses.assumptions import broken
 from torchlint.semantic.uses.network_waits import network_wait
 from torchlint.semantic.uses.spare_imports import SpareImport
@@ -349,7 +351,9 @@ def _with_others(module: Module, wait: Placed, stops: Sequence[cst.CSTNode]) -> 
 
 
 def _inside(module: Module, node: cst.BaseExpression) -> str:
-    """Return in words where a network that a call runs waits."""
+    """Return in words where a network that a call runs waits, or what makes a backward pass do."""
+    if method_called(node) == "backward" and (switch := backward_reads(module)) is not None:
+        return f" (`{module.shown(switch)}`)"
     wait = network_wait(module, node) if isinstance(node, cst.Call) else None
     return f" ({wait.shown_from(module)})" if wait is not None else ""
 

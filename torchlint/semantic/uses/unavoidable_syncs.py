@@ -34,6 +34,7 @@ from torchlint.semantic.time.heat import Grade, heat_of
 from torchlint.semantic.time.iterations import is_structural, iteration_count
 from torchlint.semantic.time.loops import LoopKind, has_model_call, loop_kind
 from torchlint.semantic.time.runs import runs_model
+from torchlint.semantic.time.step_overhead import backward_reads
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.host_needs import (
     decides,
@@ -468,7 +469,12 @@ def network_that_waits(module: Module, node: cst.CSTNode) -> cst.Call | None:
 def _known_waits(module: Module, iteration: cst.CSTNode) -> list[cst.BaseExpression]:
     """Return the expressions in a turn for which the host waits: copies to the device may overlap,
     and are none."""
-    return [
+    passes = [
+        call
+        for call in module.within(iteration, cst.Call)
+        if method_called(call) == "backward" and backward_reads(module) is not None
+    ]
+    return passes + [
         wait.node
         for node in module.within(iteration, *WAITING)
         for wait in possible_waits(module, node)
