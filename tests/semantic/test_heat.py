@@ -512,3 +512,51 @@ def test_a_batch_that_gets_several_steps_is_no_epoch(iterated: str, expected: Gr
         "        probe()\n"
     )
     assert grade(source) is expected
+
+
+SAMPLER = """
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def forward(self, x):
+        return self.net(x)
+
+    {off}
+    def {name}(self, x: torch.Tensor, steps):
+        {first}
+        {loop}
+            x = {run}
+            {inside}
+        {last}
+        return x
+"""
+
+
+@pytest.mark.parametrize(
+    ("parts", "expected"),
+    [
+        ({"first": "probe()"}, Grade.COLD),
+        ({"first": "probe()", "name": "denoise"}, Grade.COLD),
+        ({"first": "probe()", "name": "decode", "loop": "while x.any():"}, Grade.COLD),
+        ({"inside": "probe()"}, Grade.FORWARD),
+        ({"last": "probe()"}, Grade.FORWARD),
+        ({"first": "probe()", "off": ""}, Grade.FORWARD),
+        ({"first": "probe()", "run": "x + 1"}, Grade.FORWARD),
+        ({"first": "probe()", "loop": "if steps:"}, Grade.FORWARD),
+        ({"first": "probe()", "loop": "for _ in range(2):"}, Grade.FORWARD),
+    ],
+)
+def test_what_comes_once_before_the_runs_of_a_sampler_is_cold(
+    parts: dict[str, str], expected: Grade
+) -> None:
+    usual = {
+        "off": "@torch.no_grad()",
+        "name": "sample",
+        "first": "pass",
+        "loop": "for _ in range(steps):",
+        "run": "self(x)",
+        "inside": "pass",
+        "last": "pass",
+    }
+    assert grade(SAMPLER.format(**usual | parts)) is expected

@@ -48,9 +48,12 @@ from torchlint.fixes.notes import one_sentence
 from torchlint.rule import Grade, Hit, Module, Rule, Safety, Wait
 from torchlint.semantic.code.bindings import imported_over
 from torchlint.semantic.code.text import reasoned
+from torchlint.semantic.code.tree import method_called
 from torchlint.semantic.project.outside import Outside
 from torchlint.semantic.time.heat import Link, Why, heat_of, not_used
+from torchlint.semantic.time.step_overhead import backward_reads
 from torchlint.semantic.uses.assumptions import broken
+from torchlint.semantic.uses.network_waits import network_wait
 from torchlint.semantic.uses.spare_imports import SpareImport
 from torchlint.semantic.uses.unavoidable_syncs import wait_beside, waits_besides
 from torchlint.semantic.values.accelerator import on_tpu
@@ -334,7 +337,8 @@ def _with_others(module: Module, wait: Placed, stops: Sequence[cst.CSTNode]) -> 
     if not others:
         return wait
     first = [
-        f"another `{module.shown(each)}`" if each.deep_equals(node) else f"`{module.shown(each)}`"
+        f"{'another ' if each.deep_equals(node) else ''}`{module.shown(each)}`"
+        f"{_inside(module, each)}"
         for each in others[:2]
     ]
     more = len(others) - 2
@@ -346,6 +350,14 @@ def _with_others(module: Module, wait: Placed, stops: Sequence[cst.CSTNode]) -> 
     words = {"step_or_batch": unit, "other_waits": named, "both_or_all": every}
     args = {**wait.hit.args, **words}
     return replace(wait, hit=replace(wait.hit, args=args, message=message))
+
+
+def _inside(module: Module, node: cst.BaseExpression) -> str:
+    """Return in words where a network that a call runs waits, or what makes a backward pass do."""
+    if method_called(node) == "backward" and (switch := backward_reads(module)) is not None:
+        return f" (`{module.shown(switch)}`)"
+    wait = network_wait(module, node) if isinstance(node, cst.Call) else None
+    return f" ({wait.shown_from(module)})" if wait is not None else ""
 
 
 def _waits(placed: Placed) -> bool:

@@ -199,7 +199,9 @@ from torchlint.semantic.uses.assumptions import (
     TORCH,
     changed_torch,
 )
+from torchlint.semantic.uses.network_waits import network_wait
 from torchlint.semantic.uses.observers import clock_after
+from torchlint.semantic.uses.unavoidable_syncs import network_that_waits
 from torchlint.semantic.values import definitions_behind
 from torchlint.semantic.values.accelerator import only_apple
 from torchlint.semantic.values.classes import in_lightning
@@ -225,6 +227,9 @@ _EXPANDED = (
     "share memory, so that the DataLoader can pin its batches, and pass non_blocking=True."
 )
 _ENDS = " Each batch waits for the GPU in `{wait}` as well: little is gained while it does."
+_INSIDE = (
+    " Each batch waits for the GPU in `{wait}` as well ({place}): little is gained while it does."
+)
 _BACK = "what is copied to the device here is only copied back to the host; leave it there."
 _TOKENIZED = (
     "what is made here of texts or pictures is in memory that no loader pins, and the copy waits; "
@@ -301,16 +306,19 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if stays is not None and not heat.train:
         return
     little = heat.grade is Grade.EVAL
-    wait = stays or ends_in_wait(module, node, put_off=True)
+    network = network_that_waits(module, node)
+    inside = network_wait(module, network) if network is not None else None
+    wait = network or stays or ends_in_wait(module, node, put_off=True)
     severity = Severity.INFO if unpinned or little or wait is not None else None
     pinned = bool(loaders) and all(pins_memory(*each) is True for each in loaders)
     expanded = [expanded_in_batch(*each) for each in loaders] if unpinned else []
     words = {
         "wait": module.shown(wait) if wait is not None else "",
+        "place": inside.shown_from(module) if inside is not None else "",
         "expanded": next(filter(None, expanded), ""),
     }
     said = _PINNED if pinned else _EXPANDED if words["expanded"] else rule.message
-    message = f"{said}{_ENDS if wait is not None else ''}"
+    message = f"{said}{_INSIDE if inside is not None else _ENDS if wait is not None else ''}"
     alone = all(works_alone(*each) for each in loaders) if loaders else nobody_works(module)
     if unpinned and alone:
         # Without workers the training process would pin.

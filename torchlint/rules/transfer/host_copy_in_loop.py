@@ -20,7 +20,8 @@ or a copy that a loop takes apart: that waits once where each element could; and
 then computes with on the device (a weight of the loss). So is a copy beside another of the same
 tensor in the same step, for code outside of torch, and one right behind another copy, or a read, that waits for the same work. Where the step computes with the copy (a loss, a metric), the remedy is to do that on the GPU. Silent: an action on its way to an environment, an
 offload (kept for the backward pass, or fetched again later), what the host computes with in float64, what is saved, sent away, handed to a
-queue, made a text or decomposed on the CPU in the same step, also by another function of the file, what
+queue, made a text or decomposed on the CPU in the same step, also by another function of the project, the priorities
+that the next sample of a replay memory is drawn by, what
 a library that knows no GPU works on outside of training, one copy per batch of an evaluation of
 which a loop takes part after part, and an array that leaves torch once for
 each run of a model in a loop that is neither training nor over a loader: a picture to save, tags to
@@ -156,7 +157,7 @@ from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.destinations import destinations
 from torchlint.semantic.code.flow import call_sites
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.reaching import assigned_to, readers_of
+from torchlint.semantic.code.reaching import assigned_to, definitions_of, readers_of
 from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, keyword_of, method_called
 from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_reads, widened_copy
 from torchlint.semantic.question import question
@@ -349,7 +350,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     words["twice"] = module.shown(twice) if twice else ""
     called = taker or (user and user.func)
     words["user"] = module.shown(called) if called else ""
-    yield _hit(module, copy, message, words, spared=spared, fix=fix)
+    yield _hit(module, copy, message, words, spared=spared, by_parts=by_parts, fix=fix)
 
 
 def _hit(
@@ -359,10 +360,12 @@ def _hit(
     words: dict[str, str],
     *,
     spared: bool,
+    by_parts: bool = False,
     fix: Fix | None = None,
 ) -> Hit:
     """Return the finding of a copy, a hint where another wait for the same work stands beside."""
-    other = None if spared else waits_for_the_same(module, copy.node, copies=True)
+    asks = by_parts or not spared
+    other = waits_for_the_same(module, copy.node, copies=True) if asks else None
     if other is not None:
         words["other"], message = (
             module.shown(other),
@@ -401,8 +404,16 @@ def _user(module: Module, whole: cst.CSTNode) -> cst.Call | None:
 
 
 def _partner(module: Module, whole: cst.CSTNode) -> cst.BaseExpression | None:
-    """Return the tensor of the host with which the copy is computed in its very expression."""
+    """Return the tensor of the host with which the copy is computed in its very expression, or of
+    which it fills a part in the same iteration that makes it."""
     match module.parent(whole):
+        case cst.Assign(
+            targets=[cst.AssignTarget(target=cst.Subscript(value=cst.Name() as filled))]
+        ):
+            made = definitions_of(module, filled)
+            value = inferred(module, filled)
+            fresh = all(module.loops(each) == module.loops(whole) for each in made)
+            return filled if made and fresh and value.tensor and value.device == CPU else None
         case cst.BinaryOperation(left=left, right=right):
             other = right if left is whole else left
             value = inferred(module, other)

@@ -12,7 +12,7 @@ Flagged: such a read in a line that runs in every training step, forward pass or
 of a tensor that comes from a model, a loss or a move to the device. Formatting is reported in
 training steps and forward passes only. Where Python chooses by the value what runs next the finding
 is an `info`: such code may need it, as where it is the size of a tensor (`topk`, a slice, `arange(n)`) or of
-a loop (`range(n)`), also in a function of the file that it is handed to, or what a function tells its caller to decide by; silent where it ends a loop that goes over
+a loop (`range(n)`), also in a function of the project that it is handed to, or what a function tells its caller to decide by; silent where it ends a loop that goes over
 no batches (decoding, a solver), and where the same expression copies what it cuts (`x[:n].tolist()`). An action for an environment (`env.step(move.item())`) is
 silent: code outside of torch needs it; so is the one number that an iteration of the loop draws, saves or sends, or keeps in an object
 that other steps ask (a node of a search tree). Where the step computes on the device with the number, the message says so. Where each iteration of the loop writes the number into a record or plots it, by itself or in the

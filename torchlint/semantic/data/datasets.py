@@ -270,7 +270,8 @@ def cuda_samples(module: Module, loader: cst.Call) -> bool:
     holders: list[tuple[Module, Function]] = []
     if dataset is not None:
         found = [
-            definitions_behind.method(module, inferred(module, dataset), name)
+            definitions_behind.method(module, inferred(module, each), name)
+            for each in _chosen_from(module, dataset)
             for name in ("__getitem__", "__iter__", "__init__")
         ]
         holders += [each for each in found if each is not None]
@@ -286,3 +287,9 @@ def cuda_samples(module: Module, loader: cst.Call) -> bool:
             if transfer_of(where, call) is not None or uses_gpu(where, call):
                 return True
     return False
+
+
+def _chosen_from(module: Module, dataset: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """Return a dataset, or those that the branches of a condition bind to its name."""
+    made = definitions_of(module, dataset) if isinstance(dataset, cst.Name) else []
+    return [each.value for each in made if isinstance(each, cst.Assign)] or [dataset]

@@ -48,6 +48,9 @@ VALUES = "the operation looks at values on the host"
 ALL_WORK = "it waits for all work on the device"
 SCALED = "a gradient scaler reads whether gradients are infinite"
 UNSEEN = "what it calls is not in view"
+STOPS = frozenset((READ, SIZED, TO_HOST, TRUTH, VALUES))
+"""Those for which the host certainly waits where the tensor lies on the device: copies to the
+device may overlap."""
 _KNOWN = ("torch.", "builtins.", "math.", "numpy.")
 
 

@@ -38,6 +38,7 @@ from torchlint.semantic.code.tree import (
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.entry_points import broken_import, uncalled, unused
+from torchlint.semantic.time.iterations import iteration_count
 from torchlint.semantic.time.loops import LoopKind, Loops, loops
 from torchlint.semantic.time.runs import work_of_loop
 from torchlint.semantic.torch.names import MOVES
@@ -83,6 +84,8 @@ _TENSOR_METHOD = regex(
     r"|get_action\w*|embed\w*|infer(ence)?|translate|reconstruct\w*)$"
 )
 """What a module does with tensors for each batch, besides what `_MODULE_METHOD` says."""
+_MANY = 8
+"""From how many runs of a model on what is done once before them costs next to nothing."""
 _ALL_DATA = regex(r"Data(Loader|Set|Frame|Module)", re.IGNORECASE)
 _COLLATE = regex(r"(^|_)collate", re.IGNORECASE)
 _STEP_ROLE = regex(
@@ -267,6 +270,7 @@ class HeatMap:
         called_elsewhere: CalledElsewhere,
         option_left_off: Callable[[cst.CSTNode, cst.CSTNode | None], cst.BaseExpression | None],
         not_used: Callable[[cst.CSTNode], tuple[Why, ...]],
+        iterations: Callable[[Loop], int | None],
     ) -> None:
         self.tree = tree
         self.scopes = scopes
@@ -275,6 +279,7 @@ class HeatMap:
         self.called_elsewhere = called_elsewhere
         self.option_left_off = option_left_off
         self.not_used = not_used
+        self.iterations = iterations
         self.loops = loops
         self.assume_hot = assume_hot
         self.takes_tensors = takes_tensors
@@ -355,11 +360,30 @@ class HeatMap:
             found = self.function_heat(function, depth)
             if found.hot and (demands := handed | self.guards.demands(node, function)):
                 found = self.function_heat(function, depth, demands)
+            if found.grade is Grade.FORWARD and not repeating and self._generates(function, node):
+                found = COLD
             if found.hot:
                 found = replace(found, why=(*self._always_due(node, function), *found.why))
         if epoch is not None and found.grade <= Grade.EPOCH:
             found = epoch
         return found if found.grade > Grade.EPOCH else self._run_heat(node, others) or found
+
+    def _generates(self, function: cst.CSTNode, node: cst.CSTNode) -> bool:
+        """Say whether a function, in which autograd is off, always goes on from a place to a loop
+        that runs a model in each iteration, as samplers do: what runs once for all of them costs
+        next to nothing."""
+        return (
+            isinstance(function, cst.FunctionDef)
+            and isinstance(function.body, cst.IndentedBlock)
+            and self.scopes.lexical_no_grad(function.body) is True
+            and any(
+                isinstance(loop, (cst.For, cst.While))
+                and self.tree.order[node] < self.tree.order[loop]
+                and (self.iterations(loop) or _MANY) >= _MANY
+                and self.loops.has_model_call(loop.body)
+                for loop in function.body.body
+            )
+        )
 
     def _run_heat(self, node: cst.CSTNode, others: Sequence[Loop]) -> Heat | None:
         """Return how often `node` runs where each pass of a loop around it hands on batches, or
@@ -918,6 +942,7 @@ def heat_map(module: Module) -> HeatMap:
             option_left_off(module, node, until) or only_with_option(module, module.function(node))
         ),
         lambda node: not_used(module, node),
+        lambda loop: iteration_count(module, loop),
     )
 
 

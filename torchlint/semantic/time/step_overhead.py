@@ -306,6 +306,31 @@ def detects_anomalies(module: Module, call: cst.Call) -> bool:
     return name in ANOMALY_SWITCH and _says(module, call, "mode", "True")
 
 
+@question(
+    yes="`{answer}` makes each backward pass look for NaN on the host",
+    no="nothing is known to make each backward pass look for NaN on the host",
+)
+def backward_reads(module: Module) -> cst.Call | None:
+    """Return what switches anomaly detection on for all that the file does, and is switched off
+    nowhere in it: each operation of a backward pass then is asked on the host whether it gave
+    NaN."""
+    calls = [
+        call
+        for call in module.nodes(cst.Call)
+        if isinstance(call, cst.Call) and module.name(call.func) in ANOMALY_SWITCH
+    ]
+    on = all(
+        detects_anomalies(module, call) and not _says(module, call, "check_nan", "False")
+        for call in calls
+    )
+    always = (
+        call
+        for call in calls
+        if module.function(call) is None and not any(True for _ in conditions_around(module, call))
+    )
+    return next(always, None) if on else None
+
+
 def _says(module: Module, call: cst.Call, name: str, word: str) -> bool:
     """Say whether a call that switches anomaly detection gives an argument that is written out."""
     context = module.name(call.func) in ANOMALY_CONTEXT

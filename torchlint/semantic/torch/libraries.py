@@ -289,3 +289,7 @@ WRITERS = frozenset(
     safetensors.torch.save_file""".split()
 )
 """Functions that write what they are given to a file."""
+SOLVERS = frozenset(("torchdiffeq.odeint", "torchdiffeq.odeint_adjoint"))
+ADAPTIVE = frozenset("dopri8 dopri5 bosh3 fehlberg2 adaptive_heun".split())
+"""Methods of torchdiffeq 0.2.5 that choose their steps by the error (`rk_common.py`, `misc.py`):
+Python asks after each step whether it was small enough. Without a method it is the second."""

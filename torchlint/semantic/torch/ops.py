@@ -418,7 +418,7 @@ gelu                      nn neural
 one_hot                   nn neural
 normalize                 nn neural
 pad                       nn neural
-interpolate               nn neural
+interpolate               nn neural sizes
 fold                      nn neural
 unfold                    nn neural
 pairwise_distance         nn neural

@@ -22,6 +22,7 @@ from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import callers_outside, heat_of
 from torchlint.semantic.time.loops import LoopKind, has_model_call, loop_kind
 from torchlint.semantic.torch import libraries, ops
+from torchlint.semantic.uses.network_waits import chosen
 from torchlint.semantic.values.definitions_behind import functions, returned
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.params import bind
@@ -38,11 +39,14 @@ _WORKS = frozenset(
 _SENDS = frozenset("requests httpx aiohttp urllib socket zmq grpc json pickle redis".split())
 """Libraries that write a value out, or send it away."""
 _SAVES = regex(r"^(save\w*|serialize\w*|imsave|imwrite|write_(video|jpeg|png)|dump|export)$")
+_PRIORITIES = regex(r"^(set_|update_|batch_update_)priorit(y|ies)$|^priorit(y|ies)_update$")
+"""Methods by which a replay memory takes the priorities that its next sample is drawn by."""
 _HANDS_ON = frozenset("append_data put put_nowait tofile write writeframes".split())
 """Methods of queues, and of writers of files, videos and sound."""
 _TEXT = regex(r"^(batch_decode|convert_ids_to_\w+|convert_tokens_to_\w+|detokenize)$")
 _SIZED = (ops.having("sizes") | {"topk", "range"}) - {"full"}
 """Functions and methods that take how many elements there will be."""
+_FACTORIES = ops.dotted("factory", "sizes")
 _LONGEST = regex(r"(^|_)max_?(seq_?)?len(gth)?s?(_|$)")
 """What people call the longest length of a batch, which kernels, masks and loops take as a size."""
 _SPELLS = regex(r"^decode(_|$)|(_to_|2)(str|string|text|word|char)s?$")
@@ -247,7 +251,7 @@ def sizes(module: Module, node: cst.CSTNode) -> bool:
     a bound of a slice, how many turns a loop takes, or by its name the longest length; also in
     another function of the file, or as a part of a sum that is one."""
     places = (node, *_sums_of(module, node))
-    return any(True for place in places for _ in needed_by(module, place, _is_size))
+    return any(True for place in places for _ in needed_by(module, place, _is_size, far=True))
 
 
 def _sums_of(module: Module, node: cst.CSTNode) -> Iterator[cst.Name]:
@@ -285,7 +289,7 @@ def needed_by(
 ) -> Iterator[cst.CSTNode]:
     """Yield the places that need a value in the turn of the loop that reads it: also in a function
     of the file that it is handed to, or behind all calls that give it back, if `far` is asked for
-    those of other files, too."""
+    those of other files, too; for what a function of another file always does with it its call."""
     loops = set(module.loops(node))
     for part, place in arrivals(module, node):
         if not loops.issubset(module.loops(place)) or module.is_within(place, node):
@@ -302,8 +306,12 @@ def _needed_further(
     if isinstance(place, cst.Call) and isinstance(part, cst.Arg):
         if needs is _computes_with and inferred(module, place).device == CPU:
             return  # What it gives is on the host, and so is what it computes that of.
-        for read in reads_inside(module, part, place):
-            yield from needed_by(module, read, needs, calls, far=far)
+        for where, read in reads_inside(module, part, place):
+            needed = needed_by(where, read, needs, calls, far=far)
+            if where is module:
+                yield from needed
+            elif far and any(not chosen(where, at, where.function(at)) for at in needed):
+                yield place
         return
     function = module.function(place) if isinstance(place, cst.Return) else None
     if function is None or callers_outside(module, function):
@@ -323,13 +331,15 @@ def _needed_further(
     yield from found[:1]
 
 
-def reads_inside(module: Module, arg: cst.Arg, call: cst.Call) -> Iterator[cst.Name]:
-    """Yield the reads of the parameters that an argument is bound to."""
-    for function in callees_of(module, call):
+def reads_inside(module: Module, arg: cst.Arg, call: cst.Call) -> Iterator[tuple[Module, cst.Name]]:
+    """Yield the reads of the parameters that an argument is bound to, with the file that they are
+    in."""
+    for where, function in functions(module, call):
         if isinstance(function, cst.FunctionDef):
-            bound = bind(function, call, scopes(module).is_method(function))
+            bound = bind(function, call, scopes(where).is_method(function))
             for name in (name for name, value in bound.items() if value is arg.value):
-                yield from readers_of(module, function, name)
+                for read in readers_of(where, function, name):
+                    yield where, read
 
 
 def _given_back(module: Module, part: cst.CSTNode, site: cst.Call) -> list[cst.CSTNode]:
@@ -352,6 +362,9 @@ def _takes_a_size(module: Module, part: cst.CSTNode, place: cst.CSTNode) -> bool
     last = (dotted_text(place.func) or "").rpartition(".")[2]
     if isinstance(place.func, cst.Attribute):
         last = place.func.attr.value
+    name = module.called(place)
+    if name.startswith("torch.") and name not in _FACTORIES and part is place.args[0]:
+        return False  # What is cut or resized, not the size.
     return last in _SIZED and not callees_of(module, place)
 
 
@@ -361,7 +374,7 @@ def _takes_a_size(module: Module, part: cst.CSTNode, place: cst.CSTNode) -> bool
 def worked_on_by_host(module: Module, node: cst.CSTNode) -> bool:
     """Say whether a library that computes on the host alone takes a value, also in a function of
     the file."""
-    return any(True for _ in needed_by(module, node, _works))
+    return any(True for _ in needed_by(module, node, _works, far=True))
 
 
 def _works(module: Module, _: cst.CSTNode, place: cst.CSTNode) -> bool:
@@ -374,7 +387,7 @@ def _works(module: Module, _: cst.CSTNode, place: cst.CSTNode) -> bool:
 @question(yes="NumPy works on `{0}`", no="NumPy is not known to work on `{0}`")
 def worked_on_by_arrays(module: Module, node: cst.CSTNode) -> bool:
     """Say whether NumPy computes with a value, also in a function of the file."""
-    return any(True for _ in needed_by(module, node, _works_on_arrays))
+    return any(True for _ in needed_by(module, node, _works_on_arrays, far=True))
 
 
 def _works_on_arrays(module: Module, _: cst.CSTNode, place: cst.CSTNode) -> bool:
@@ -562,6 +575,8 @@ def _takes_it_away(module: Module, call: cst.Call) -> bool:
                 method in ("decode", "decode_batch")
                 and _TOKENIZER.search(dotted_text(receiver) or "")
             )
+            if _PRIORITIES.match(method):
+                return True
             own = bool(callees_of(module, call)) or inferred(module, receiver).kind == "module"
             written = method in _HANDS_ON or _SAVES.match(method) or _PICTURES.match(method)
             return bool(text or written) and not own

@@ -18,11 +18,8 @@ from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import FUNCTIONS, LOOPS, is_name, method_called
 from torchlint.semantic.device.host_reads import host_copy, scalar_reads
 from torchlint.semantic.device.possible_waits import (
-    READ,
-    SIZED,
-    TO_HOST,
-    TRUTH,
-    VALUES,
+    SCALED,
+    STOPS,
     WAITING,
     possible_waits,
     scaler_waits,
@@ -37,6 +34,7 @@ from torchlint.semantic.time.heat import Grade, heat_of
 from torchlint.semantic.time.iterations import is_structural, iteration_count
 from torchlint.semantic.time.loops import LoopKind, has_model_call, loop_kind
 from torchlint.semantic.time.runs import runs_model
+from torchlint.semantic.time.step_overhead import backward_reads
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.host_needs import (
     decides,
@@ -45,7 +43,8 @@ from torchlint.semantic.uses.host_needs import (
     reads_inside,
     sizes,
 )
-from torchlint.semantic.values.definitions_behind import functions, method
+from torchlint.semantic.uses.network_waits import called_object, chosen, network_wait
+from torchlint.semantic.values.definitions_behind import functions
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.params import bind
 from torchlint.semantic.values.place import on_device
@@ -55,7 +54,6 @@ _BRANCHES = (cst.If, cst.IfExp, cst.Try, cst.Match)
 _COPIES = frozenset(("cpu", "numpy", "tolist"))
 _READS = _COPIES | {"item"}
 _NUMBERS = frozenset(("builtins.float", "builtins.int", "builtins.bool"))
-_STOPS = frozenset((READ, SIZED, TO_HOST, TRUTH, VALUES))
 _TURNS, _OPERATIONS = 8, 3
 """From how many turns, and operations in each, a loop keeps the host busy launching kernels."""
 _Place = TypeVar("_Place", bound=cst.CSTNode)
@@ -246,12 +244,12 @@ def before_many_runs(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
 def _decodes(module: Module, call: cst.Call) -> bool:
     """Say whether the only function that a call may reach always comes to a loop each turn of which
     runs a model."""
-    found = functions(module, call) or _called_object(module, call)
+    found = functions(module, call) or called_object(module, call)
     if len(found) != 1:
         return False
     where, function = found[0]
     return any(
-        not _chosen(where, loop, function) and runs_model(where, loop)
+        not chosen(where, loop, function) and runs_model(where, loop)
         for loop in where.within(function.body, cst.For, cst.While)
     )
 
@@ -443,13 +441,17 @@ def waits_besides(
     module: Module, node: cst.CSTNode, left: Collection[cst.CSTNode]
 ) -> list[cst.BaseExpression]:
     """Return what makes the host wait in each turn that comes to `node`, other than its own
-    statement: calls of functions that wait themselves, what is known to wait, and those of the
-    places `left` that stand in the turn."""
+    statement: calls of functions that wait themselves, and of networks that wait in each run, what
+    is known to wait, and those of the places `left` that stand in the turn."""
     iteration = module.loop(node) or module.function(node)
     if iteration is None:
         return []
     own = module.small_statement(node) or node
-    calls = (e for e in module.within(iteration, cst.Call) if _stays_inside(module, e, left, True))
+    calls = (
+        call
+        for call in module.within(iteration, cst.Call)
+        if _stays_inside(module, call, left, True) or network_wait(module, call) is not None
+    )
     places = [
         place
         for place in dict.fromkeys((*calls, *_known_waits(module, iteration), *left))
@@ -466,15 +468,41 @@ def waits_besides(
     ]
 
 
+@question(
+    yes="the network that the iteration runs in `{answer}` waits for the device itself",
+    no="no network that the iteration runs is known to wait for the device itself",
+)
+def network_that_waits(module: Module, node: cst.CSTNode) -> cst.Call | None:
+    """Return the run of a network that waits by itself in each turn that comes to `node`."""
+    iteration = module.loop(node) or module.function(node)
+    calls = module.within(iteration, cst.Call) if iteration is not None else ()
+    return next(
+        (
+            call
+            for call in calls
+            if network_wait(module, call) is not None and comes_to(module, call, node)
+        ),
+        None,
+    )
+
+
 @question(circular=())
 def _known_waits(module: Module, iteration: cst.CSTNode) -> list[cst.BaseExpression]:
     """Return the expressions in a turn for which the host waits: copies to the device may overlap,
     and are none."""
-    return [
+    passes = [
+        call
+        for call in module.within(iteration, cst.Call)
+        if method_called(call) == "backward" and backward_reads(module) is not None
+    ]
+    return passes + [
         wait.node
         for node in module.within(iteration, *WAITING)
         for wait in possible_waits(module, node)
-        if wait.why in _STOPS and wait.tensor is not None and on_device(module, wait.tensor) is True
+        if (wait.why == SCALED and wait.tensor is None)
+        or (
+            wait.why in STOPS and wait.tensor is not None and on_device(module, wait.tensor) is True
+        )
     ]
 
 
@@ -488,7 +516,7 @@ def _stays_inside(
     in another file, where it is given tensors of the device and brings something to the host, as
     one of this file may where no places are `left`. One that runs a network waits behind it only
     where it returns what it reads, which does not matter to what waits `anywhere` in the step."""
-    behind = functions(module, call) or _called_object(module, call)
+    behind = functions(module, call) or called_object(module, call)
     if len(behind) != 1:
         return False
     where, function = behind[0]
@@ -508,7 +536,7 @@ def _stays_inside(
             if (read := read_by(where, each)) and _may_be_there(module, where, read, given)
         ]
     return any(
-        not _chosen(where, each, function)
+        not chosen(where, each, function)
         and (not works or isinstance(where.small_statement(each), cst.Return))
         for each in reads
     )
@@ -540,19 +568,6 @@ def _may_be_there(
         return on_device(module, given[root.value]) is True
     value = inferred(where, read)
     return value.kind in ("?", "tensor", "batch") and value.device != CPU
-
-
-def _called_object(module: Module, call: cst.Call) -> list[tuple[Module, cst.FunctionDef]]:
-    """Return the method of a class of the project by which an object is called, or which is called
-    of one."""
-    match call.func:
-        case cst.Attribute(value=receiver, attr=cst.Name(name)) if (
-            own := method(module, inferred(module, receiver), name)
-        ) is not None:
-            return [own]
-    value = inferred(module, call.func)
-    found = method(module, value, "forward" if value.kind == "module" else "__call__")
-    return [found] if found is not None else []
 
 
 @question()
@@ -668,8 +683,8 @@ def _copied_by(module: Module, call: cst.Call) -> Iterator[cst.BaseExpression]:
     for arg in call.args:
         if any(
             host_copy(module, inner) is not None and goes_on_elsewhere(module, inner)
-            for read in reads_inside(module, arg, call)
-            if isinstance(inner := _copy_of(module, read), cst.Call)
+            for where, read in reads_inside(module, arg, call)
+            if where is module and isinstance(inner := _copy_of(module, read), cst.Call)
         ):
             yield arg.value
 
@@ -759,7 +774,7 @@ def copied_up_beside(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
             for beside in lines[max(at - 1, 0) : at + 2]
             if beside is not line
             for call in module.within(beside, cst.Call)
-            if copies_up(module, call) and not _chosen(module, call, home)
+            if copies_up(module, call) and not chosen(module, call, home)
         ),
         None,
     )
@@ -900,18 +915,8 @@ def _waits_inside(module: Module, node: cst.CSTNode) -> bool:
     return len(callees) == 1 and any(
         gathers(module, each) or copies_up(module, each)
         for each in module.within(callees[0].body, cst.Subscript, cst.Call)
-        if not _chosen(module, each, callees[0])
+        if not chosen(module, each, callees[0])
     )
-
-
-def _chosen(module: Module, node: cst.CSTNode, within: cst.CSTNode | None) -> bool:
-    """Say whether a branch of a piece of code decides whether a place in it is come to."""
-    for above in module.ancestors(node):
-        if above is within:
-            break
-        if isinstance(above, _BRANCHES):
-            return True
-    return False
 
 
 @question(

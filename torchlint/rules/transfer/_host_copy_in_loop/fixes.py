@@ -80,6 +80,9 @@ def _below(tensor: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
 def taken_apart(module: Module, copy: cst.CSTNode) -> bool:
     """Say whether a copy is bound to a name, of which a loop takes part after part: as the repair
     leaves it."""
+    above = module.parent(copy)
+    if isinstance(above, cst.IfExp) and copy is not above.test:
+        copy = above
     reads = uses_of(module, copy)
     return copy not in reads and any(
         isinstance(part := module.parent(read), cst.Subscript)
