@@ -271,7 +271,7 @@ SAID = {
     ),
     "chosen and added up": (
         "TL107",
-        "torch.where or a product",
+        "torch.where, a product",
         in_training("for row in out:\n            penalty(row[row > 0])  # here"),
     ),
     # What the step itself computes with cannot be read later.

@@ -182,7 +182,7 @@ def test_what_is_missing_is_named() -> None:
 
 @records.dataclass(frozen=True, slots=True)
 class Sent:
-    """LoopSource to another process."""
+    """Goes to another process."""
 
     name: str
     parts: tuple[int, ...] = ()

@@ -153,7 +153,7 @@ def test_both_sides_of_giving_way_are_told() -> None:
             assert other
             assert (
                 info.code
-                in rule_page(other, CATALOG).partition("LoopSource before: ")[2].partition("\n")[0]
+                in rule_page(other, CATALOG).partition("Goes before: ")[2].partition("\n")[0]
             )
 
 
