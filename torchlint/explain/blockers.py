@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import libcst as cst
 
@@ -19,7 +19,7 @@ from torchlint.explain.counterfactual import (
     looks,
     otherwise,
 )
-from torchlint.rule import Hit, Module, Rule
+from torchlint.rule import Hit, Mark, Module, Rule
 from torchlint.semantic.code.calls import Arguments
 from torchlint.source.python import MisreadError
 
@@ -31,8 +31,6 @@ _BASES: tuple[frozenset[Policy], ...] = (
     frozenset((Policy.ON_DEVICE,)),
     frozenset((Policy.HOT, Policy.ON_DEVICE)),
 )
-
-Check = Callable[[cst.CSTNode, Module], Iterable[Hit]]
 
 
 @frozen
@@ -74,7 +72,7 @@ class Search:
         self.subjects = subjects
         self.on_line = on_line
 
-    def blocked(self, rule: Rule, check: Check, node: cst.CSTNode) -> Blocked | Looked | None:
+    def blocked(self, rule: Rule, check: Mark, node: cst.CSTNode) -> Blocked | Looked | None:
         """Return what keeps a check silent about a node; None where it speaks, or does not look at
         such a node."""
         runs = [self._run(check, node, policies, {}) for policies in _BASES]
@@ -90,7 +88,7 @@ class Search:
     def _because(
         self,
         rule: Rule,
-        check: Check,
+        check: Mark,
         node: cst.CSTNode,
         runs: Sequence[tuple[Hit | None, list[Answer]]],
     ) -> Blocked | None:
@@ -111,14 +109,16 @@ class Search:
 
     def _run(
         self,
-        check: Check,
+        check: Mark,
         node: cst.CSTNode,
         policies: frozenset[Policy],
         imagined: dict[Key, object],
     ) -> tuple[Hit | None, list[Answer]]:
         world = World(self.module, self.subjects, policies, imagined)
         try:
-            hit = next((hit for hit in check(node, world) if self.on_line(hit)), None)
+            asked = check.about is not None or check.may_run(world, node)
+            hits = check(node, world) if asked else ()
+            hit = next((hit for hit in hits if self.on_line(hit)), None)
         except (RecursionError, MemoryError, MisreadError):
             raise
         except (
@@ -139,7 +139,7 @@ class Search:
                 yield from ((key, instead) for instead in otherwise(answer))
 
     def _needed(
-        self, check: Check, node: cst.CSTNode, policies: frozenset[Policy], told: Sequence[Answer]
+        self, check: Mark, node: cst.CSTNode, policies: frozenset[Policy], told: Sequence[Answer]
     ) -> tuple[Answer, ...]:
         """Return those of the changed answers that made the difference, one for each kind of
         fact."""
