@@ -115,9 +115,6 @@ UNSAFE = {
     "a sum of losses that is given to whom nobody knows": "def run(model):\n    model.eval()\n"
     "    total = 0.0\n    for x in loader:\n        total += model(x).mean()\n"
     "    return total\n\nvars()['told'](net)\nprint([run(net)])\n",
-    "back-propagated by the caller": "def evaluate(model):\n    model.eval()\n"
-    "    for x in loader:\n        loss = model(x).mean()\n    return loss\n\n"
-    "net.zero_grad()\nevaluate(net).backward()\ntold(net)\n",
     "printed as it is": "def evaluate(model):\n    model.eval()\n    for x in loader:\n"
     "        loss = model(x).mean()\n        print(loss)\n\nevaluate(net)\n",
     "its graph is asked about": "def evaluate(model):\n    model.eval()\n    for x in loader:\n"
