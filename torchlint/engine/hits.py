@@ -314,7 +314,7 @@ def _whole(
     stops = [
         each.hit.node
         for each, stronger in weakened
-        if stronger is None and _stops(each) and each.rule.runs != "batch"
+        if stronger is None and _stops(each) and each.rule.code != "TL103"
     ]
     return [
         (_with_others(module, each, stops) if stronger is None else each, stronger)
