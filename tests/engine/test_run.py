@@ -572,16 +572,6 @@ def test_a_worker_goes_on_with_the_next_file(monkeypatch: pytest.MonkeyPatch) ->
     assert changes < 30
 
 
-def test_what_all_workers_need_is_imported_once() -> None:
-    program = (
-        "import sys; from torchlint.run.workers import Lanes\n"
-        "for count in (1, 2): Lanes(count, id); print('torchlint.engine.hits' in sys.modules)"
-    )
-    where = Path(run_module.__file__).parents[2]
-    said = subprocess.run([sys.executable, "-c", program], cwd=where, stdout=-1, check=True)
-    assert said.stdout.split() == [b"False", b"True"]
-
-
 def test_where_no_second_worker_can_be_started_the_first_does_it_all(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

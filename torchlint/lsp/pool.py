@@ -99,7 +99,7 @@ class Pool:
     def warm(self) -> None:
         """Start the first worker, so that the first document need not wait for it."""
         if not self._processes:
-            self._start(Workers(set_up, _ALIVE))
+            self._start(Workers(1, set_up, _ALIVE))
 
     async def analyse(self, job: Job, timeout: float = TIMEOUT) -> FileReport:
         """Return the report on a job; whatever happens to the worker, there is one.
@@ -132,7 +132,7 @@ class Pool:
         """Wait for a worker that has nothing to do; an error where none can be started."""
         while True:
             if self._idle.empty() and not self._starting and len(self._processes) < MOST:
-                self._start(Workers(set_up, _ALIVE))
+                self._start(Workers(1, set_up, _ALIVE))
             self._waiting += 1
             try:
                 worker = await self._idle.get()

@@ -55,8 +55,8 @@ class _Manager(PoolManager):
 
 
 class _Pool(ProcessPool):
-    def __init__(self, set_up: Callable[[], object], context: Any) -> None:
-        super().__init__(1, initializer=set_up, context=context)
+    def __init__(self, count: int, set_up: Callable[[], object], context: Any) -> None:
+        super().__init__(count, initializer=set_up, context=context)
         self._pool_manager = _Manager(self._context, context)
 
 
@@ -87,18 +87,21 @@ class Pending:
 
 
 class Workers:
-    """A pool of pebble's with one worker, started when there is work, and anew where it breaks.
+    """A pool of pebble's, started when there is work, and anew where it breaks.
 
     Args:
-        set_up: what the worker does first; a function that can be found by its module and name.
+        count: how many workers it has.
+        set_up: what each of them does first; a function that can be found by its module and name.
         look: seconds between pebble's looks at whether they live; its 0.1 slows every run.
     """
 
     def __init__(
         self,
+        count: int,
         set_up: Callable[[], object] = prepare,
         look: float = 0.02,
     ) -> None:
+        self._count = count
         self._set_up = set_up
         self._look = look
         self._pool: ProcessPool | None = None
@@ -201,7 +204,7 @@ class Workers:
             CONSTS.sleep_unit = self._look
             context: Any = contexts.ForkContext() if AVAILABLE else _Context()
             context.Process = self._noted(context.Process)
-            self._pool = _Pool(self._set_up, context)
+            self._pool = _Pool(self._count, self._set_up, context)
         return self._pool
 
     def _noted(self, make: Callable[..., BaseProcess]) -> Callable[..., BaseProcess]:
@@ -218,6 +221,7 @@ class Workers:
 
     def _alone(self, pending: Pending) -> FileReport:
         self.stop()
+        self._count = max(1, self._count // 2)  # fewer, in case the system has no room for more
         self.take(pending)
         report = self._outcome(pending)
         if report is None:
@@ -302,7 +306,7 @@ class Lanes:
             with suppress(Exception):  # the workers say what is wrong
                 import_engine()
         news = threading.Event()
-        self._lanes = [_Lane(Workers()) for _ in range(count)]
+        self._lanes = [_Lane(Workers(1)) for _ in range(count)]
         for lane in self._lanes:
             lane.workers.waiting, lane.workers.news, lane.workers.heard = waiting, news, self.share
         self._rows = [self._lanes[0].row]
