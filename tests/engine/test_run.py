@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import faulthandler
-import itertools
 import os
 import re
 import resource
@@ -558,34 +557,3 @@ def test_the_stack_leaves_room_for_the_analysis(
     monkeypatch.setattr(worker, "_address_space", lambda: 0)
     monkeypatch.setattr(resource, "getrlimit", lambda _: (limit, resource.RLIM_INFINITY))
     assert worker._stacks() == worker._STACKS[-count:]
-
-
-def test_a_worker_goes_on_with_the_next_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it has learnt of a file's neighbours is of use there; rows are halved where one is
-    done, so that the workers change at few places."""
-    monkeypatch.setattr(run_module, "cpu_count", lambda: 2)
-    padding = b" " * (run_module.SMALL_RUN // 50)
-    many = (job(f"{number}.py", "pid", padding) for number in range(200))
-    found = [report.applied for report in run(many, RunOptions(jobs=2), behave)]
-    assert len({*found}) == 2
-    changes = sum(one != other for one, other in itertools.pairwise(found))
-    assert changes < 30
-
-
-def test_where_no_second_worker_can_be_started_the_first_does_it_all(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(run_module, "cpu_count", lambda: 3)
-    fork, parent, forks = os.fork, os.getpid(), 0
-
-    def once() -> int:
-        nonlocal forks
-        forks += os.getpid() == parent
-        if forks > 1:
-            raise BlockingIOError(11, "Resource temporarily unavailable")
-        return fork()
-
-    monkeypatch.setattr(os, "fork", once)
-    padding = b" " * (run_module.SMALL_RUN // 4)
-    many = (job(f"{number}.py", "", padding) for number in range(60))
-    assert [report.applied for report in run(many, RunOptions(), behave)] == [1] * 60

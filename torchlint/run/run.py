@@ -25,15 +25,13 @@ from torchlint.run.worker import Analyse, Task, analyse_job
 from torchlint.source.document import Document
 
 if TYPE_CHECKING:
-    from torchlint.run.workers import Pending
+    from torchlint.run.workers import Pending, Workers
 
 SMALL_RUN = 200_000
 """Bytes of source up to which a second worker costs more than it brings."""
 _WINDOW_FILES = 256
 _WINDOW_BYTES = 16_000_000
 """How far reading runs ahead of the file whose report is next."""
-_SHARED = 32
-"""Files after which the workers begin, while more are read."""
 
 
 @frozen
@@ -82,11 +80,12 @@ def run(
         if AVAILABLE and size <= SMALL_RUN:
             yield from _small([_planned(job, options, analyse) for job in head], options)
             return
+    from torchlint.run.workers import Workers
+
     small = size <= SMALL_RUN
-    count = 1 if small else min(options.jobs or cpu_count(), cpu_count())
-    yield from _large(
-        (_planned(job, options, analyse) for job in chain(head, source)), count, options
-    )
+    with Workers(1 if small else min(options.jobs or cpu_count(), cpu_count())) as workers:
+        planned = (_planned(job, options, analyse) for job in chain(head, source))
+        yield from _large(planned, workers, options)
 
 
 def _planned(job: Job, options: RunOptions, analyse: Analyse) -> Task | FileReport:
@@ -111,37 +110,32 @@ def _small(planned: list[Task | FileReport], options: RunOptions) -> Iterator[Fi
 
 
 def _large(
-    planned: Iterator[Task | FileReport], count: int, options: RunOptions
+    planned: Iterator[Task | FileReport], workers: Workers, options: RunOptions
 ) -> Iterator[FileReport]:
-    from torchlint.run.workers import Lanes
-
     window: deque[Pending | FileReport] = deque()
     size = 0
-
-    def waiting() -> None:
-        options.waiting(sum(isinstance(each, FileReport) or each.done for each in window))
-
-    with Lanes(count, waiting) as workers:
-        while True:
-            while len(window) < _WINDOW_FILES and size < _WINDOW_BYTES:
-                task = next(planned, None)
-                if task is None:
-                    break
-                if isinstance(task, Task):
-                    size += len(task.job.document.data)
-                    window.append(workers.submit(task))
-                    if len(window) % _SHARED == 0:
-                        workers.share()
-                else:
-                    window.append(task)
-            if not window:
-                return
-            first = window.popleft()
-            if isinstance(first, FileReport):
-                yield first
+    workers.waiting = lambda: options.waiting(
+        sum(isinstance(each, FileReport) or each.done for each in window)
+    )
+    while True:
+        while len(window) < _WINDOW_FILES and size < _WINDOW_BYTES:
+            task = next(planned, None)
+            if task is None:
+                break
+            if isinstance(task, Task):
+                size += len(task.job.document.data)
+                window.append(workers.submit(task))
             else:
-                size -= len(first.task.job.document.data)
-                yield workers.finish(first)
+                window.append(task)
+        if not window:
+            return
+        first = window.popleft()
+        if isinstance(first, FileReport):
+            yield first
+        else:
+            size -= len(first.task.job.document.data)
+            behind = (other for other in window if not isinstance(other, FileReport))
+            yield workers.finish(first, behind)
 
 
 def refused(document: Document, found: Prescan) -> FileReport:

@@ -100,19 +100,6 @@ def _outside(job: Job) -> Outside:
     return outside_of(job)
 
 
-def import_engine() -> None:
-    """Import what every analysis needs and our own rules, in a parent whose forks have it then."""
-    from torchlint.base.records import import_libcst
-
-    import_libcst()
-    import torchlint.engine.hits
-    import torchlint.run.projects  # noqa: F401
-    from torchlint.catalog.rule_file import OURS
-    from torchlint.catalog.rules import load_catalog, load_rules
-
-    load_rules([info.code for info in load_catalog().rules if info.package == OURS])
-
-
 def prepare() -> None:
     """Set up a fresh worker process; see the module's docstring."""
     # A stuck worker never gets back to the interpreter, so only default actions can end it.

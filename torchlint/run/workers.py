@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent import futures
 from contextlib import contextmanager, suppress
@@ -22,12 +20,10 @@ from pebble.pool.process import PoolManager
 from torchlint.base.finding import FileReport
 from torchlint.run import limits
 from torchlint.run.fork import AVAILABLE
-from torchlint.run.worker import Task, before_fork, death, failed, import_engine, prepare, work
+from torchlint.run.worker import Task, before_fork, death, failed, prepare, work
 
 CONSTS.term_timeout = 0.2
 """Seconds that pebble waits for a worker to end before it kills it; its 3 would slow Ctrl-C."""
-_AHEAD = 2
-"""Files that a worker is given at a time, so that it need not wait for the next."""
 
 
 class _Manager(PoolManager):
@@ -111,10 +107,6 @@ class Workers:
         self._trouble = ""
         self.waiting: Callable[[], object] = lambda: None
         """Is called at every tick of waiting."""
-        self.news = threading.Event()
-        """Is set when a task is done, this one's or that of another that has the same event."""
-        self.heard: Callable[[], object] = lambda: None
-        """Is called for news, by who waits."""
 
     def __enter__(self) -> Workers:
         return self
@@ -124,12 +116,8 @@ class Workers:
 
     @property
     def broken(self) -> bool:
-        """Whether the pool needs to be started anew, as a worker ended that had nothing to do, or
-        none could be started."""
-        try:
-            return self._pool is not None and not self._pool.active
-        except RuntimeError:
-            return True
+        """Whether the pool needs to be started anew, as a worker ended that had nothing to do."""
+        return self._pool is not None and not self._pool.active
 
     def process(self) -> int:
         """Start the workers, if there are none; return the process id of one, once that is set up.
@@ -141,7 +129,6 @@ class Workers:
             if self.broken:
                 self.stop()
             future = self._started().schedule(os.getpid)
-            future.add_done_callback(lambda _: self.news.set())
             if self._awaited(future, limits.Patience(0), queued=False):
                 return future.result()
             trouble = "it ended while it was set up"
@@ -155,7 +142,7 @@ class Workers:
     def submit(self, task: Task) -> Pending:
         """Have a task done."""
         pending = Pending(task)
-        self.take(pending)
+        self._schedule(pending)
         return pending
 
     def finish(self, pending: Pending, behind: Iterable[Pending] = ()) -> FileReport:
@@ -169,17 +156,8 @@ class Workers:
             report = self._alone(pending)
             for other in behind:
                 if _nothing_came(other.future):
-                    self.take(other)
+                    self._schedule(other)
         return report
-
-    def take(self, pending: Pending) -> None:
-        """Have a task done that was given before, or to others."""
-        try:
-            pending.future = self._started().schedule(work, args=(pending.task,))
-            pending.future.add_done_callback(lambda _: self.news.set())
-        except (OSError, RuntimeError) as error:  # no process, pipe, semaphore; or it broke
-            pending.future = None
-            self._trouble = str(error.__cause__ or error)
 
     def stop(self) -> None:
         """End all workers now."""
@@ -219,10 +197,17 @@ class Workers:
 
         return noted
 
+    def _schedule(self, pending: Pending) -> None:
+        try:
+            pending.future = self._started().schedule(work, args=(pending.task,))
+        except (OSError, RuntimeError) as error:  # no process, pipe, semaphore; or it broke
+            pending.future = None
+            self._trouble = str(error.__cause__ or error)
+
     def _alone(self, pending: Pending) -> FileReport:
         self.stop()
         self._count = max(1, self._count // 2)  # fewer, in case the system has no room for more
-        self.take(pending)
+        self._schedule(pending)
         report = self._outcome(pending)
         if report is None:
             self.stop()
@@ -252,15 +237,6 @@ class Workers:
             return failed(task.name, f"internal error: {type(error).__name__}: {error}")
         return failed(task.name, pending.lost)
 
-    def _settled(self, future: ProcessFuture[Any]) -> bool:
-        """Wait a tick; say whether `future` is done, or cancelled."""
-        end = time.monotonic() + limits.TICK
-        while not future.done() and (left := end - time.monotonic()) > 0:
-            if self.news.wait(left):
-                self.news.clear()
-                self.heard()
-        return future.done()
-
     def _awaited(
         self,
         future: ProcessFuture[Any],
@@ -278,7 +254,7 @@ class Workers:
             TimeoutError: it took longer.
         """
         self._awaits = future
-        while not self._settled(future):
+        while not _settled(future):
             pool = self._pool
             # A worker that exits with 0 was told to, pebble thinks, and forgets its task.
             in_peace = any(process.exitcode == 0 for process in self._processes)
@@ -290,94 +266,15 @@ class Workers:
         return True
 
 
-class Lanes:
-    """Workers that each go on with the file behind the one that they have done.
-
-    Neighbours ask about the same files, and what a worker has learnt of these it need not learn
-    again. One that has done its row goes on in the middle of the longest one.
-
-    Args:
-        count: how many workers there are.
-        waiting: is called at every tick of waiting.
-    """
-
-    def __init__(self, count: int, waiting: Callable[[], object]) -> None:
-        if count > 1 and AVAILABLE:
-            with suppress(Exception):  # the workers say what is wrong
-                import_engine()
-        news = threading.Event()
-        self._lanes = [_Lane(Workers(1)) for _ in range(count)]
-        for lane in self._lanes:
-            lane.workers.waiting, lane.workers.news, lane.workers.heard = waiting, news, self.share
-        self._rows = [self._lanes[0].row]
-        """What nobody has begun, in order."""
-
-    def __enter__(self) -> Lanes:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for lane in self._lanes:
-            lane.workers.close()
-
-    def submit(self, task: Task) -> Pending:
-        """Have a task done, behind all others."""
-        pending = Pending(task)
-        self._rows[-1].append(pending)
-        return pending
-
-    def share(self) -> None:
-        """Give each worker what it goes on with."""
-        for ahead in range(_AHEAD):
-            for lane in self._lanes:
-                lane.given = [each for each in lane.given if _nothing_came(each.future)]
-                free = len(lane.given) <= ahead and not lane.workers.broken
-                if free and self._has_row(lane) and len(lane.row) > ahead:
-                    lane.give(lane.row.popleft())
-
-    def finish(self, pending: Pending) -> FileReport:
-        """Wait for the report on the first task; whatever happens to its worker, there is one."""
-        self.share()
-        first = self._lanes[0]
-        row = next((row for row in self._rows if row and row[0] is pending), None)
-        if row is not None:  # who would be next is not done
-            first.give(row.popleft())
-        lane = next((lane for lane in self._lanes if pending in lane.given), first)
-        if pending.future is None and lane is not first:  # there is room for fewer workers
-            lane.given.remove(pending)
-            lane = first
-            lane.give(pending)
-        lane.given = [each for each in lane.given if each is not pending]
-        return lane.workers.finish(pending, lane.given)
-
-    def _has_row(self, lane: _Lane) -> bool:
-        """Say whether a worker has files to go on with; it gets half of the longest row."""
-        longest = max(self._rows, key=len)
-        if not lane.row and longest:
-            half = deque(longest.pop() for _ in range((len(longest) + 1) // 2))
-            half.reverse()
-            self._rows.insert(self._rows.index(longest) + 1, half)
-            self._rows = [row for row in self._rows if row is not lane.row]
-            lane.row = half
-        return bool(lane.row)
-
-
-class _Lane:
-    """One worker of several.
-
-    Args:
-        workers: it alone.
-    """
-
-    def __init__(self, workers: Workers) -> None:
-        self.workers = workers
-        self.given: list[Pending] = []
-        """What it was given and has not done."""
-        self.row = deque[Pending]()
-        """What it goes on with."""
-
-    def give(self, pending: Pending) -> None:
-        self.workers.take(pending)
-        self.given.append(pending)
+def _settled(future: ProcessFuture[Any]) -> bool:
+    """Wait a tick; say whether `future` is done, or cancelled: `futures.wait` hears that late."""
+    try:
+        future.exception(limits.TICK)
+    except futures.CancelledError:
+        return True
+    except futures.TimeoutError:
+        return False
+    return True
 
 
 def _nothing_came(future: ProcessFuture[FileReport] | None) -> bool:
