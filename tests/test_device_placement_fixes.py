@@ -159,7 +159,7 @@ SHAPES = {
     "positions of several": (
         "import numpy as np\np = q * 2\nat = np.nonzero(np.array([[0, 0], [0, 0], [0, 1]]))\n"
         "y = q[at] + p[at].exp()",
-        "unsafe",
+        "safe",
     ),
     "steps of a schedule": (
         "def at(steps):\n    for i in reversed(steps):\n"

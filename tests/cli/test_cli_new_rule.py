@@ -184,7 +184,8 @@ def test_it_goes_with_nothing_else(arguments: list[str]) -> None:
 def test_a_rule_of_our_own_passes_our_tests(here: Path) -> None:
     for name in ("torchlint", "fixtures", "tests"):
         shutil.copytree(ROOT / name, here / name, ignore=BEING_WRITTEN)
-    shutil.copy(ROOT / "pyproject.toml", here)
+    for name in ("pyproject.toml", "CONTRIBUTING.md"):
+        shutil.copy(ROOT / name, here)
     run(here, "torchlint", "rule", "--new", "transfer/double-detach")
     tests = ["test_rules.py", "test_fixtures.py", "test_fixes_run.py"]
     path = here / "torchlint" / "rules" / "transfer" / "double_detach.py"

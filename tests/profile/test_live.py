@@ -504,6 +504,7 @@ def test_losses_that_keep_none_are_not(lab: Profiled) -> None:
 def test_a_thread_that_had_no_core_is_told(queued: int | None, told: str) -> None:
     record = {
         "steps": 16,
+        "timed_to": 10,
         "boundary": "optimizer",
         "marks": 3,
         "leaked": {},

@@ -83,6 +83,8 @@ _OTHERS = (
 )
 _NAMES = frozenset(("beside", "other", "wait"))
 """Words of a message that name another wait."""
+_MANY = 40
+"""Waits of one file from which on none names the others: each would look at each."""
 _HALF = "Another wait of the same statement stays, so that nothing is gained."
 _APPLIED = {
     Safety.SUGGESTION: (Safety.SAFE, Safety.UNSAFE),
@@ -330,7 +332,8 @@ def _stops(placed: Placed) -> bool:
 
 def _with_others(module: Module, wait: Placed, stops: Sequence[cst.CSTNode]) -> Placed:
     """Return a wait whose message names the others of its step, unless it names one by itself."""
-    if not _stops(wait) or not _NAMES.isdisjoint(wait.hit.args):
+    many = len(stops) > _MANY
+    if many or not _stops(wait) or not _NAMES.isdisjoint(wait.hit.args):
         return wait
     node = wait.hit.node
     others = list({module.source_of(e): e for e in waits_besides(module, node, stops)}.values())
@@ -378,7 +381,7 @@ def _in_vain(
         return wait
     others = {e.hit.node: e for e in left if e is not wait and _stays(e)}
     node = wait_beside(module, wait.hit.node, others, mended)
-    if node is None:
+    if node is None or any(_rewrites(module, edit, node) for edit in fix.edits):
         return wait
     beside = f"`{module.shown(node)}` beside it"
     note = one_sentence([fix.note, f"As long as {beside} waits as well, little is gained."])
