@@ -98,9 +98,10 @@ def recorded(wanted: Wanted, show: Callable[[str], None]) -> Iterator[Recorded]:
     hold = HOLD_SECONDS.get(wanted.device, 0.0)
     with ExitStack() as kept:
         run, records = _run(wanted, kept, hold, show)
-        if hold and not any(record["trace"] for record in records) and _enough(records, wanted):
-            run, records = _run(wanted, kept, 0.0, show)
         found = [record for record in records if record["trace"]]
+        if hold and not found and stepped(records) >= _needed(wanted):
+            run, records = _run(wanted, kept, 0.0, show)
+            found = [record for record in records if record["trace"]]
         if not found:
             run.check(records)
             raise UsageError(_too_short(stepped(records), wanted))
@@ -142,21 +143,19 @@ def _run(
     return run, run.records(settings, show)
 
 
-def _enough(records: Sequence[Mapping[str, Any]], wanted: Wanted) -> bool:
-    """Say whether a program did as many steps as are needed where a GPU is not waited for."""
-    return stepped(records) >= wanted.warmup + 1 + wanted.steps
+def _needed(wanted: Wanted) -> int:
+    """Return how many steps a program has to do where a GPU is not waited for."""
+    return wanted.warmup + 1 + wanted.steps
 
 
 def _too_short(steps: int, wanted: Wanted) -> str:
     """Say why there is no trace of a program that ended by itself."""
     if not steps:
         return NO_STEP
-    needed = wanted.warmup + 1 + wanted.steps
     warmup = max(2, (steps - 1) // 2)
     hint = f": --warmup {warmup} --steps {steps - 1 - warmup}" if steps > 3 else ""
-    return (
-        f"the program ended after {steps} step{'s' * (steps != 1)}, and {needed} are needed{hint}"
-    )
+    ended = f"the program ended after {steps} step{'s' * (steps != 1)}"
+    return f"{ended}, and {_needed(wanted)} are needed{hint}"
 
 
 def _profiled(record: Mapping[str, Any], wanted: Wanted) -> int:

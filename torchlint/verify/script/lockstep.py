@@ -180,8 +180,8 @@ def run(
         for resident in alive:
             resident.steps, resident.settle, resident.timeout = steps, settle, pace.timeout
         kept = _find_pace(residents, pace, rng)
-        rounds = max(0, pace.rounds - kept)
-        take_turns(residents, rounds, rng, end=end, tick=lambda done: tick(kept + done))
+        left = pace.rounds - kept
+        take_turns(residents, left, rng, end=end, tick=lambda done: tick(kept + done))
         leaving = [resident for resident in alive if resident.failure is None and resident.quit()]
         over = min(time.monotonic() + _QUIT_SECONDS, pace.until)
         for resident in leaving:
