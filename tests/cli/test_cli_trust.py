@@ -33,18 +33,18 @@ def test_a_configuration_cannot_have_unsafe_fixes_applied(
         )
         == 1
     )
-    assert " unsafe)" not in done.stdout + done.stderr
+    assert " unsafe." not in done.stdout + done.stderr
     done = cli(*command, "a.py", "--unsafe-fixes", code=0)
     assert "odd()" not in (cli.cwd / "a.py").read_text()
     assert "ignored" not in done.stderr
-    assert "Fixed 1 finding in 1 file (0 safe, 1 unsafe) with" in done.stdout + done.stderr
+    assert "Fixed 1 finding in 1 file with 1 edit, 1 of them unsafe." in done.stdout + done.stderr
 
 
 def test_a_file_that_the_user_names_may_allow_them(cli: Cli, source: Source) -> None:
     cli.write("a.py", source("slow", "odd"))
     cli.write("mine.toml", "unsafe-fixes = true\n")
     done = cli("fix", "--apply", "--config", "mine.toml", "a.py", code=0)
-    assert "Fixed 2 findings in 1 file (1 safe, 1 unsafe) with" in done.stderr
+    assert "Fixed 2 findings in 1 file with 2 edits, 1 of them unsafe." in done.stderr
 
 
 @pytest.mark.parametrize("place", ["{tmp}/outside", "../outside", "link/outside", "~/outside"])

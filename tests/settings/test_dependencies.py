@@ -199,11 +199,11 @@ def test_the_nearest_list_holds_for_a_file(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_lists_asks_those_above_it(tmp_path: Path) -> None:
-    (tmp_path / "requirements.txt").write_text("torch==1.8.0")
+    (tmp_path / "environment.yml").write_text("dependencies:\n  - pytorch=1.8.0\n")
     (tmp_path / "src" / "deep").mkdir(parents=True)
     settings = load_settings(None, start=str(tmp_path / "src" / "deep"))
     assert (settings.target_torch, settings.root) == ((1, 8), str(tmp_path / "src" / "deep"))
-    (tmp_path / "src" / "requirements.txt").write_text("numpy")
+    (tmp_path / "src" / "environment.yml").write_text("dependencies:\n  - numpy\n")
     assert load_settings(None, start=str(tmp_path / "src" / "deep")).target_torch == (2, 4)
 
 

@@ -15,7 +15,15 @@ from torchlint.catalog.rule_file import RuleInfo
 from torchlint.catalog.rules import Catalog
 from torchlint.settings.files import find_config
 from torchlint.settings.keys import KEYS, Decides, Settings, deciding
-from torchlint.settings.load import codes_for, find_root, load_settings, parse_inline, severities
+from torchlint.settings.load import (
+    PROJECT_MARKS,
+    codes_for,
+    find_root,
+    load_settings,
+    marked_root,
+    parse_inline,
+    severities,
+)
 from torchlint.settings.versions import lowest_torch, meets
 from torchlint.source.discover import DEFAULT_EXCLUDE
 
@@ -181,6 +189,20 @@ def test_root_is_the_folder_of_the_file_else_of_git_else_of_the_path(
     assert find_root(config, "elsewhere") == f"{real}/repo/a"
     assert find_root(None, f"{tmp_path}/repo/b/x.py") == f"{real}/repo"
     assert find_root(None, f"{tmp_path}/tree/b") == f"{real}/tree"
+
+
+@pytest.mark.parametrize("mark", PROJECT_MARKS)
+def test_root_without_git_is_the_nearest_folder_with_a_mark_of_a_project(
+    write: Write, tmp_path: Path, mark: str
+) -> None:
+    write(f"repo/{mark}", "")
+    write("repo/tools/README", "")
+    file = write("repo/a/b/x.py", "")
+    write("other/requirements.txt", "")
+    assert find_root(None, file) == os.path.realpath(tmp_path / "repo")
+    write("repo/a/setup.py", "")
+    marked_root.cache_clear()
+    assert find_root(None, file) == os.path.realpath(tmp_path / "repo/a")
 
 
 def test_root_without_git_is_the_folder_of_the_path(write: Write, tmp_path: Path) -> None:

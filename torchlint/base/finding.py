@@ -6,6 +6,8 @@ The command line, JSON, SARIF, the cache and the editor all speak in these.
 from __future__ import annotations
 
 import enum
+from collections import Counter
+from collections.abc import Iterable
 
 from torchlint.base.records import frozen
 from torchlint.base.span import Position, Span
@@ -286,9 +288,9 @@ class FileReport:
     reader knows: of each changed cell its number (see `Edit`), its source before and its source
     after. `suppressed` holds the findings that comments and baselines keep out of `findings`; those
     of comments have neither fixes nor reasons why they are hot.
-    `applied` counts the findings that were fixed of those that a check calls fixable, `unsafe`
-    those among them whose fix is not safe, and `later`, at the least, what could be fixed only when
-    these were. `edits` says how many places were changed, and `fixes` are the fixes that did it.
+    `had` holds the codes of the findings before a fix run changed anything, and `applied` says how
+    many of them are gone. `edits` says how many places were changed, `unsafe` how many of them by
+    unsafe fixes, and `fixes` are the fixes that did it.
     `source` holds excerpt lines for reports: cell, row, text.
     `rests_on` holds the other paths that decided on the report, each with its state:
     `torchlint.base.trail`; None where that is not known.
@@ -306,11 +308,22 @@ class FileReport:
     rests_on: tuple[tuple[str, str], ...] | None = None
     cells: tuple[tuple[int, str, str], ...] = ()
     suppressed: tuple[Suppressed, ...] = ()
-    unsafe: int = 0
     joint: tuple[Finding, ...] = ()
-    later: int = 0
     edits: int = 0
+    unsafe: int = 0
     fixes: tuple[AppliedFix, ...] = ()
+    had: tuple[str, ...] = ()
+
+
+def codes_of(findings: Iterable[Finding]) -> tuple[str, ...]:
+    """Return the codes of findings, one for each."""
+    return tuple(found.code for found in findings)
+
+
+def fewer(had: Iterable[str], left: Iterable[Finding]) -> int:
+    """Return how many findings are gone, by the codes of those there were: a finding whose
+    statement was changed for another one has no lasting identity."""
+    return (Counter(had) - Counter(codes_of(left))).total()
 
 
 def normalised(statement: str) -> str:

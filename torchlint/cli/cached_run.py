@@ -210,10 +210,10 @@ def _watched(found: Scope, cache: Cache) -> Iterator[str]:
 def _read_early(found: Scope) -> Iterator[str]:
     """Yield the paths that were looked at before the folder of the cache was known, and so before
     the run's time."""
-    from torchlint.cli.scope import PROJECT_MARKS
     from torchlint.settings.dependencies import lists_in, watched
     from torchlint.settings.files import NAMES, read_chain
     from torchlint.settings.line_length import watched as formatters
+    from torchlint.settings.load import PROJECT_MARKS
 
     for above in set(_above(found.named)) - found.folders:
         yield from (os.path.join(above, name) for name in (*NAMES, *_GIT, *PROJECT_MARKS))

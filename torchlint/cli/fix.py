@@ -155,15 +155,16 @@ def _told(run: RunReport, verb: str) -> str:
     """Return the closing line of `fix`: what was done, and what only unsafe fixes would do."""
     unwritten = any(run.notes(NoteKind.UNWRITTEN))
     line = "Nothing was fixed." if unwritten else "Nothing to fix."
-    if run.fix_applied:
+    changed = any(file.before != file.after for file in run.files)
+    if changed:
         line = f"{verb} {applied(run)}."
     unsafe = 0 if run.unsafe_fixes else fixable(run.findings())[1]
-    if unsafe and not (run.fix_applied or unwritten):
+    if unsafe and not (changed or unwritten):
         line = f"Nothing to fix, but {unsafe} with `--unsafe-fixes`."
     elif unsafe:
         line += f" {unsafe} more with `--unsafe-fixes`."
     left = len(list(run.findings()))
-    if (run.fix_applied or unwritten) and left > unsafe:
+    if (changed or unwritten) and left > unsafe:
         line += f" {pluralise(left, 'finding')} {'remain' if left > 1 else 'remains'}."
     return line
 

@@ -26,6 +26,8 @@ from torchlint.base.finding import (
     Note,
     NoteKind,
     Safety,
+    codes_of,
+    fewer,
 )
 from torchlint.base.trail import ASKED
 from torchlint.catalog.rules import Catalog
@@ -84,8 +86,8 @@ class Settling:
     _texts: dict[str, str] = field(init=False, default_factory=dict)
     _applied: dict[int, list[Finding]] = field(init=False, default_factory=dict)
     _edits: dict[str, int] = field(init=False, default_factory=dict)
+    _unsafe: dict[str, int] = field(init=False, default_factory=dict)
     _fixes: dict[str, list[AppliedFix]] = field(init=False, default_factory=dict)
-    _first: list[FileReport] = field(init=False, default_factory=list)
     _own: dict[int, list[FileReport]] = field(init=False, default_factory=dict)
     _because: dict[str, frozenset[str]] = field(init=False, default_factory=dict)
     _groups: dict[str, frozenset[str]] = field(init=False, default_factory=dict)
@@ -93,7 +95,7 @@ class Settling:
 
     def settle(self) -> None:
         """Fix until nothing is left, and say of fixes of several files that are not applied why."""
-        before = self._first = [file.report for file in self.files]
+        before = [file.report for file in self.files]
         self._at = {file.target.found.path: at for at, file in enumerate(self.files)}
         for _ in range(MAX_ROUNDS):
             chosen = self._chosen()
@@ -109,6 +111,10 @@ class Settling:
         for (at, _, _), note in self._notes.items():
             report = self.files[at].report
             self.files[at].report = replace(report, notes=(*report.notes, note))
+        for file, first in zip(self.files, before, strict=True):
+            had = first.had or codes_of(first.findings)
+            gone = fewer(had, file.report.findings)
+            file.report = replace(file.report, had=had, applied=gone)
 
     def _candidates(self) -> list[tuple[int, Finding]]:
         found = [(at, each) for at, file in enumerate(self.files) for each in file.report.joint]
@@ -194,17 +200,23 @@ class Settling:
     def _apply(self, chosen: Sequence[tuple[int, Finding]]) -> frozenset[str]:
         """Change the texts by the chosen fixes; return the files that they change."""
         edits: dict[str, set[Edit]] = {}
+        risky: dict[str, set[Edit]] = {}
         for at, finding in chosen:
+            safe = finding.fix is not None and finding.fix.safety is Safety.SAFE
             self._applied.setdefault(at, []).append(finding)
             parts = _parts(self.files[at].target.found.path, finding)
             self._join(path for path, _ in parts)
             for path, each in parts:
                 edits.setdefault(path, set()).update(each)
+                if not safe:
+                    risky.setdefault(path, set()).update(each)
                 row_before = rows_before(self._documents[path].text, self._text(path))
                 self._fixes.setdefault(path, []).append(as_applied(finding, each, row_before))
         for path, changes in edits.items():
             ordered = sorted({(edit.span, edit.text): edit for edit in changes}.items())
             self._edits[path] = self._edits.get(path, 0) + len(ordered)
+            unsafe = len(changes & risky.get(path, set()))
+            self._unsafe[path] = self._unsafe.get(path, 0) + unsafe
             self._texts[path] = spliced(self._text(path), (edit for _, edit in ordered))
         return frozenset(edits)
 
@@ -308,6 +320,7 @@ class Settling:
             self._own,
             self._groups,
             self._edits,
+            self._unsafe,
             self._fixes,
         ):
             state.clear()
@@ -324,22 +337,6 @@ class Settling:
         own = [*self._own.get(at, ()), report]
         # What was checked less was so when it was fixed; all other notes hold of the last text.
         less = [n for each in own for n in each.notes if n.kind is NoteKind.CHECKED_LESS]
-        # A fix of one finding may be that of its neighbours, too.
-        left = {(found.code, found.fingerprint) for found in report.findings}
-        fixed = [
-            found
-            for found in self._first[at].joint
-            if found in mine or (found.code, found.fingerprint) not in left
-        ]
-        # What a check calls fixable is fixed by the file's own fixes or by those of others; what
-        # could be fixed only once these were made counts beside it.
-        first = self._first[at]
-        applied = first.applied + len(fixed)
-        unsafe = first.unsafe + sum(
-            found.fix is not None and found.fix.safety is not Safety.SAFE for found in fixed
-        )
-        total = sum(each.applied + each.later for each in own)
-        total += len(fixed) + sum(found not in fixed for found in mine)
         rows = [rows_before(file.document.text, each.before) for each in own]
         fixes = [
             replace(fix, row=row(fix.row), rows=tuple(map(row, fix.rows)))
@@ -350,10 +347,8 @@ class Settling:
             report,
             before=file.document.text,
             after=report.after or self._texts[path],
-            applied=applied,
-            unsafe=unsafe,
-            later=max(total - applied, 0),
             edits=sum(each.edits for each in own) + self._edits.get(path, 0),
+            unsafe=sum(each.unsafe for each in own) + self._unsafe.get(path, 0),
             fixes=(*self._fixes.get(path, ()), *fixes),
             notes=tuple(dict.fromkeys((*less, *report.notes))),
         )
@@ -362,9 +357,7 @@ class Settling:
 
 def unchanged(report: FileReport) -> FileReport:
     """Return the report on a file without what was changed in it."""
-    return replace(
-        report, applied=0, unsafe=0, later=0, edits=0, fixes=(), before="", after="", cells=()
-    )
+    return replace(report, applied=0, edits=0, unsafe=0, fixes=(), before="", after="", cells=())
 
 
 def _asked(file: Analysed) -> Iterator[Fact]:

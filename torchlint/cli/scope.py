@@ -25,12 +25,13 @@ from torchlint.settings.load import (
     find_root,
     in_folder,
     load_settings,
+    marked_root,
     parse_inline,
 )
 from torchlint.source.discover import Found, SkipKind, Skipped, discover
 from torchlint.source.document import Document, byte_limit, loaded, read, read_up_to
 from torchlint.source.globs import matches
-from torchlint.source.paths import folder_under, lies_in
+from torchlint.source.paths import folder_under, lies_in, real_folder_of
 
 STDIN = "-"
 PLACE = regex(
@@ -65,26 +66,7 @@ class Target:
         ):
             return self.relative
         folder = os.path.realpath(os.path.dirname(self.found.filename) or os.curdir)
-        return place_under(_project(folder) or os.path.abspath(os.sep), self.found.filename)
-
-
-PROJECT_MARKS = (".hg", ".svn", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt")
-"""What shows that a folder is the top of a project that git does not know of."""
-
-
-@lru_cache(maxsize=4096)
-def _project(folder: str) -> str:
-    """Return the git root above a folder, else the nearest one with a mark of a project, else an
-    empty string."""
-    return _above(folder, (".git",)) or _above(folder, PROJECT_MARKS)
-
-
-def _above(folder: str, names: tuple[str, ...]) -> str:
-    while not any(os.path.lexists(os.path.join(folder, name)) for name in names):
-        if os.path.dirname(folder) == folder:
-            return ""
-        folder = os.path.dirname(folder)
-    return folder
+        return place_under(marked_root(folder) or os.path.abspath(os.sep), self.found.filename)
 
 
 def place_under(root: str, filename: str) -> str:
@@ -190,7 +172,8 @@ class _Configured:
     def _start(self, path: str) -> str:
         """Return where to look for the root of a path that no configuration holds for."""
         here = os.path.realpath(os.curdir) if self.here and os.path.exists(os.curdir) else ""
-        return os.curdir if here and lies_in(path, here) else path
+        inside = bool(here) and lies_in(path, here)
+        return os.curdir if inside and not marked_root(real_folder_of(path)) else path
 
     def _of_project(self, path: str) -> Settings:
         if self.named is not None or self.isolated:

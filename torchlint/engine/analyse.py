@@ -171,10 +171,10 @@ def _report(job: Job, changed: Changed, cells: Cells | None) -> FileReport:
         after,
         _source(found) if job.show_source else (),
         suppressed=found.suppressed,
-        unsafe=changed.unsafe,
         joint=changed.joint,
-        later=changed.later,
         edits=changed.edits,
+        unsafe=changed.unsafe,
+        had=changed.had,
         fixes=changed.fixes,
     )
     return report if cells is None else cells.told(report, text)

@@ -34,9 +34,9 @@ class Changed:
 
     checked: Checked
     count: int = 0
-    unsafe: int = 0
     notes: tuple[Note, ...] = ()
     joint: tuple[Finding, ...] = ()
-    later: int = 0
     edits: int = 0
+    unsafe: int = 0
+    had: tuple[str, ...] = ()
     fixes: tuple[AppliedFix, ...] = ()

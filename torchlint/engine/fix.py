@@ -8,7 +8,6 @@ never comes to rest, is taken back and reported as our bug.
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -21,6 +20,8 @@ from torchlint.base.finding import (
     Safety,
     TextFix,
     Uses,
+    codes_of,
+    fewer,
 )
 from torchlint.base.span import LineIndex
 from torchlint.edits.validation import Validator
@@ -49,6 +50,7 @@ class _Run:
     limit: int
     text: str
     edits: int = 0
+    unsafe: int = 0
     applied: list[Finding] = field(default_factory=list)
     fixes: list[AppliedFix] = field(default_factory=list)
     refused: set[tuple[str, ...]] = field(default_factory=set)
@@ -141,19 +143,9 @@ class _Run:
             edits = edits_of(kept)
             after = spliced(text, edits)
         self.edits += len(edits)
+        unsafe = [each for each in kept if each.fix and each.fix.safety is not Safety.SAFE]
+        self.unsafe += len(edits_of(unsafe))
         return after
-
-    def gone(self, offered: Sequence[Finding], left: Sequence[Finding]) -> list[Finding]:
-        """Return which findings with a fix were fixed, by their own one or by that of another."""
-        own, still = (
-            {(each.code, each.fingerprint) for each in some} for some in (self.applied, left)
-        )
-        return [
-            found
-            for found in offered
-            if (key := (found.code, found.fingerprint)) in own
-            or (key not in still and _key(found) not in self.refused)
-        ]
 
     def _sound(self, text: str, kept: list[Finding], more: list[Finding]) -> list[Finding]:
         """Return `kept` with those of `more` that can be added, by halving."""
@@ -186,7 +178,6 @@ def fixed(
     """
     run = _Run(allowed, Validator(text), encoding, line_length, text)
     now = first = check(text)
-    offered = run.fixable(first.findings)
     for number in range(MAX_ROUNDS):
         if not run.fixable(now.findings):
             break
@@ -200,22 +191,17 @@ def fixed(
             for found in _one_per_code(left)
         ]
         return Changed(first, notes=(*run.notes, *bugs), joint=run.joint(first))
-    gone = run.gone(offered, now.findings)
-    later = Counter(map(_kind, run.applied)) - Counter(map(_kind, offered))
+    had = codes_of(first.findings) if now.text != first.text else ()
     return Changed(
         now,
-        len(gone),
-        sum(_kind(found)[1] is not Safety.SAFE for found in gone),
+        fewer(had, now.findings),
         (*run.notes, *run.withheld(now.findings), *run.checked_less()),
         run.joint(first),
-        later.total(),
         run.edits,
+        run.unsafe,
+        had,
         tuple(run.fixes),
     )
-
-
-def _kind(found: Finding) -> tuple[str, Safety | None]:
-    return found.code, found.fix.safety if found.fix is not None else None
 
 
 def _one_a_row(text: str, chosen: Sequence[Finding], limit: int) -> list[Finding]:

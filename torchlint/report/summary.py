@@ -76,17 +76,14 @@ def _fixed(run: RunReport) -> Iterator[str]:
 
 
 def applied(run: RunReport) -> str:
-    """Return how many findings were fixed in how many files, how many of them by unsafe fixes, with
-    how many edits, and how many more could be once these were."""
-    files = sum(1 for file in run.files if file.applied or file.before != file.after)
-    unsafe = sum(file.unsafe for file in run.files)
-    later = sum(file.later for file in run.files)
-    kinds = f" ({run.fix_applied - unsafe} safe, {unsafe} unsafe)" if unsafe else ""
-    behind = f", then {later} more that could be fixed only after these" if later else ""
+    """Return how many findings are gone by changes of how many files, with how many edits, and how
+    many of those are of unsafe fixes."""
+    files = sum(1 for file in run.files if file.before != file.after)
     edits = sum(file.edits for file in run.files)
-    places = f" with {pluralise(edits, 'edit')}" if edits else ""
-    where = f"in {pluralise(files, 'file')}"
-    return f"{pluralise(run.fix_applied, 'finding')} {where}{kinds}{places}{behind}"
+    unsafe = sum(file.unsafe for file in run.files)
+    risk = f", {unsafe} of them unsafe" if unsafe else ""
+    where = f"in {pluralise(files, 'file')} with {pluralise(edits, 'edit')}"
+    return f"{pluralise(run.fix_applied, 'finding')} {where}{risk}"
 
 
 def _found(run: RunReport) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
@@ -33,9 +34,28 @@ Overrides = Mapping[str, object]
 """Options of the command line by their keys; None stands for one that was not given."""
 
 
+PROJECT_MARKS = (".hg", ".svn", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt")
+"""What shows that a folder is the top of a project that git does not know of."""
+
+
+@lru_cache(maxsize=4096)
+def marked_root(folder: str) -> str:
+    """Return the git root above a folder, else the nearest folder with a mark of a project, else an
+    empty string."""
+    return _above(folder, (".git",)) or _above(folder, PROJECT_MARKS)
+
+
+def _above(folder: str, names: tuple[str, ...]) -> str:
+    while not any(os.path.lexists(os.path.join(folder, name)) for name in names):
+        if os.path.dirname(folder) == folder:
+            return ""
+        folder = os.path.dirname(folder)
+    return folder
+
+
 def find_root(config: str | None, start: str) -> str:
-    """Return the project root: the folder of `config`, else the git root above `start`, else the
-    folder `start`.
+    """Return the project root: the folder of `config`, else the one that is marked above `start`,
+    else the folder `start`.
 
     Args:
         config: what `find_config` gave.
@@ -44,14 +64,10 @@ def find_root(config: str | None, start: str) -> str:
     if config:
         return os.path.realpath(os.path.dirname(config))
     try:
-        folder = first = real_folder_of(start)
+        folder = real_folder_of(start)
     except (OSError, ValueError):  # the current directory was deleted, or no path can be like this
         return os.path.abspath(os.sep)
-    while not os.path.lexists(os.path.join(folder, ".git")):  # a file in a worktree or submodule
-        if os.path.dirname(folder) == folder:
-            return first
-        folder = os.path.dirname(folder)
-    return folder
+    return marked_root(folder) or folder
 
 
 def load_settings(

@@ -707,19 +707,17 @@ def _fix(module: Module, transfer: Transfer, pins: _Pins) -> Fix | None:
     edit = Replace(transfer.call, with_keyword(transfer.call, "non_blocking", cst.Name("True")))
     # No loader makes a mask of blocks.
     refused = said_somewhere(module, _refuses) and not _of_named_loader(module, transfer.call)
-    refused = refused and whys is not None and "object" in whys
     if whys is None or refused or _may_be_host(module, transfer):
         note = _NOTES["object" if whys is None or refused else "host"]
         return Fix((edit,), Safety.SUGGESTION, _TITLE, note)
     edits: list[NodeEdit] = [edit]
     alike = True
-    whys = dict(whys)
     for other in _beside(module, transfer):
         its = _whys(module, other)
         if its is not None and not other.given & _COPIES:
             new = with_keyword(other.call, "non_blocking", cst.Name("True"))
             edits.append(Replace(other.call, new))
-            whys |= {why: name if whys.get(why, name) else "" for why, name in its.items()}
+            whys |= its
         elif module.statement(other.call) is module.statement(transfer.call):
             alike = False
     elsewhere: tuple[InFile, ...] = ()
@@ -728,11 +726,11 @@ def _fix(module: Module, transfer: Transfer, pins: _Pins) -> Fix | None:
         elsewhere = tuple(
             InFile(where, tuple(its)) for where, its in pins.items() if where is not module
         )
-        whys["pinned"] = PINNED
+        whys.add(("pinned", PINNED))
     if _timed(module, transfer.call):
-        whys["timed"] = ""
-    said = one_sentence(note for why, note in _NOTES.items() if whys.get(why) == "")
-    granted = {name: _NOTES[why] for why, name in whys.items() if name}
+        whys.add(("timed", ""))
+    said = one_sentence(note for why, note in _NOTES.items() if (why, "") in whys)
+    granted = {name: _NOTES[why] for why, name in sorted(whys) if name}
     # Of moves in one statement, all change or none.
     safety = (Safety.UNSAFE if said else Safety.SAFE) if alike else Safety.SUGGESTION
     return Fix(tuple(edits), safety, _TITLE, said, elsewhere, granted)
@@ -761,7 +759,7 @@ def _may_be_host(module: Module, transfer: Transfer) -> bool:
     return said and transfer.target.value in given and not from_loader
 
 
-def _whys(module: Module, transfer: Transfer) -> dict[str, str] | None:
+def _whys(module: Module, transfer: Transfer) -> set[tuple[str, str]] | None:
     """Return the keys of what a copy without waiting may change, each with what is to be taken for
     granted that it does not, empty for nothing; None where what is moved may well be no tensor."""
     tensor = inferred(module, transfer.source).kind == "tensor"
@@ -769,12 +767,14 @@ def _whys(module: Module, transfer: Transfer) -> dict[str, str] | None:
         return None
     overlap = may_overlap(module, transfer)
     proven = certainly_tensor(module, transfer.source) and not changed_torch(module)
-    whys = {"object": "" if overlap is None else TORCH if proven else BATCHES}
+    whys = {
+        ("object", "" if overlap is None else TORCH if proven else BATCHES),
+        ("written", FRAMES if overlap else ""),
+    }
     if transfer.dtype is not None:
-        whys["cast"] = ""
+        whys.add(("cast", ""))
     if transfer.device != CUDA:
-        whys["device"] = ACCELERATOR
-    whys["written"] = FRAMES if overlap else ""
+        whys.add(("device", ACCELERATOR))
     return whys
 
 
