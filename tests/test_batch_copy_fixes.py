@@ -8,6 +8,7 @@ import textwrap
 import pytest
 
 from tests.checking import check, fixed
+from torchlint.base.finding import Safety
 from torchlint.semantic.uses.assumptions import PINNED
 
 torch = pytest.importorskip("torch")
@@ -97,6 +98,25 @@ def test_one_fix_holds_all_of_it(loop: str) -> None:
         assert any("pin_memory" in edit.text for edit in finding.fix.edits)
         assert len(finding.fix.edits) == 3
         assert PINNED in finding.fix.assumes
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_repair_is_as_safe_whichever_of_its_copies_is_looked_at(place: int) -> None:
+    """A project with encodings does not show of what only goes elsewhere that it is a tensor."""
+    names = ["x", "y"]
+    names.insert(place, "ids")
+    moves = "".join(f'    {name} = batch["{name}"].to(device)\n' for name in names)
+    loop = f"for batch in loader:\n{moves}{textwrap.indent(STEP, '    ')}    keep(ids)\n"
+    head = HEAD.replace(
+        "import torch\n", "import torch\nfrom transformers import BatchEncoding\n", 1
+    )
+    before = head.replace("=stacked", "=stacked, pin_memory=True") + textwrap.indent(loop, "    ")
+    codes = frozenset({"TL103"})
+    fixes = [each.fix for each in check(before, codes=codes, line_length=200).findings]
+    assert [fix is not None and fix.safety for fix in fixes] == [Safety.UNSAFE] * 3
+    assert not fixed(before, "safe", codes=codes, line_length=200).after
+    known = before.replace("    keep(ids)\n", "    outs.append(model(ids))\n")
+    assert fixed(known, "safe", codes=codes, line_length=200).after.count("non_blocking") == 3
 
 
 @pytest.mark.parametrize(

@@ -120,6 +120,20 @@ def test_the_file_s_own_word_for_the_number_of_workers_is_used(
 
 
 @pytest.mark.parametrize(
+    ("default", "said"),
+    [(", default=0", True), (", type=int, default=0", True), (", default=2", False), ("", False)],
+)
+def test_an_option_that_is_zero_unless_given_is_told(default: str, said: bool) -> None:
+    parser = (
+        "    parser = argparse.ArgumentParser()\n"
+        f"    parser.add_argument('--workers'{default})\n"
+        "    args = parser.parse_args()"
+    )
+    _, note = fix_of(before=parser)
+    assert ("`args.workers` is 0 unless it is given" in note) is said
+
+
+@pytest.mark.parametrize(
     "parts",
     [
         {"params": "root, worker_id"},

@@ -148,6 +148,7 @@ from torchlint.semantic.data.datasets import (
 from torchlint.semantic.data.expanded import expanded_in_batch
 from torchlint.semantic.data.loader_flow import gives_one_batch
 from torchlint.semantic.data.loader_settings import (
+    is_zero_unless_given,
     lacks_pinning,
     pin_word,
     restarts_workers,
@@ -214,6 +215,7 @@ _ANEW = (
     "A loop makes the loader, so that the workers start anew in each iteration, which takes a "
     "while."
 )
+_IDLE = "`{word}` is 0 unless it is given, as now: give it, or change its default."
 _START = "4 is only a start to tune from."
 _PINNED = "Each batch takes memory that cannot be swapped out."
 _KEPT = "The workers stay between the epochs, with the memory that they take."
@@ -337,6 +339,8 @@ def _changes(module: Module, node: cst.Call, notes: list[str]) -> dict[str, cst.
     workers = word or cst.Integer("4")
     if word is None:
         notes.append(_START)
+    elif is_zero_unless_given(module, word):
+        notes.append(_IDLE.format(word=module.root.code_for_node(word)))
     changes: dict[str, cst.BaseExpression] = {"num_workers": workers}
     if lacks_pinning(module, node) and expanded_in_batch(module, node) is None:
         changes["pin_memory"] = pin_word(module, node)

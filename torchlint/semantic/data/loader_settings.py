@@ -10,12 +10,12 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.semantic.code.calls import arguments_of
+from torchlint.semantic.code.calls import arguments_of, keyword_argument
 from torchlint.semantic.code.flow import call_sites, reads_of, writes_of
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import base_names
-from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, is_name, keyword_of, method_called
+from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, is_name, method_called
 from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.data.datasets import cuda_samples, sample_cost
 from torchlint.semantic.data.loader_flow import consumers_of
@@ -126,12 +126,32 @@ def _options(module: Module, loader: cst.Call) -> Iterator[tuple[str, str]]:
         if isinstance(write.value, cst.Call) and _last(write.value.func) == "parse_args"
     }
     roots = [name for name in parsed if _seen(module, scope, name, loader)]
-    added = [call for call in module.nodes(cst.Call) if method_called(call) == "add_argument"]
-    for call in added if len(roots) == 1 else ():
+    for option, _ in _parsed(module) if len(roots) == 1 else ():
+        yield option, roots[0]
+
+
+def _parsed(module: Module) -> Iterator[tuple[str, cst.Call]]:
+    """Yield the options that the file's parser has, each with the call that adds it."""
+    for call in module.nodes(cst.Call):
+        if (
+            method_called(call) != "add_argument"
+            or keyword_argument(module, call, "dest") is not None
+        ):
+            continue
         texts = [str(a.value.raw_value) for a in call.args if isinstance(a.value, cst.SimpleString)]
         long = [text[2:].replace("-", "_") for text in texts if text.startswith("--")]
-        if long and not any(keyword_of(a) == "dest" for a in call.args):
-            yield long[0], roots[0]
+        if long:
+            yield long[0], call
+
+
+def is_zero_unless_given(module: Module, word: cst.BaseExpression) -> bool:
+    """Say whether an option of the file's parser is 0 by default."""
+    added = [call for option, call in _parsed(module) if option == _last(word)]
+    return isinstance(word, cst.Attribute) and any(
+        isinstance(default := keyword_argument(module, call, "default"), cst.Integer)
+        and default.value == "0"
+        for call in added
+    )
 
 
 def _seen(module: Module, scope: cst.CSTNode, name: str, loader: cst.Call) -> bool:
