@@ -178,6 +178,8 @@ def test_a_log_behind_another_wait(before: str, backward: str, after: str, level
     assert finding.severity is level
     alone = "waits for the same work: little is gained by fixing one" in finding.message
     assert alone is (level is INFO)
+    same = "total += loss.item()" in after and alone
+    assert (" Another `loss.item()` waits for the same work" in finding.message) is same
 
 
 LOGS_TWICE = """\

@@ -106,12 +106,22 @@ def test_what_differs_in_a_rules_messages_is_shown(make_finding: Findings, make_
     lines = [line.strip() for line in render(run).splitlines()]
     told = [line for line in lines if "waits" in line or "builds" in line]
     assert told == [
-        "… waits; use torch.where(m, a, b).",
-        "… builds; pass … instead.",
+        "`a.item()` or `b[0].item()` waits; use torch.where(m, a, b).",
+        "torch.ones or torch.zeros builds; pass device=x.device or device=y.device instead.",
         "`c` waits; use torch.where(m, a, b), or a mask.",
     ]
     at = lines.index(told[1])
     assert [line.split()[0] for line in lines[at + 1 : at + 4]] == ["train.py", "3:9", "4:9"]
+
+
+def test_of_many_names_the_first_is_told(make_finding: Findings, make_run: Runs) -> None:
+    words = [f"`{name}.item()` waits; use torch.zeros(m)." for name in "abcdefg"]
+    found = [
+        make_finding(message=message, start=Position(row, 9), fix=None)
+        for row, message in enumerate(words, 1)
+    ]
+    shown = render(make_run(*found, text="x = 1\n" * 9))
+    assert "  `a.item()` (or the like) waits; use torch.zeros(m).\n" in shown
 
 
 def test_the_order_of_the_files_does_not_matter(many: list[Finding], make_run: Runs) -> None:

@@ -88,10 +88,12 @@ def _may_lie_apart(module: Module, tensor: cst.BaseExpression) -> bool:
     return False
 
 
-def alone(module: Module, other: cst.CSTNode) -> str:
-    """Return the sentence on another wait for the same work, which a setting may switch off."""
+def alone(module: Module, node: cst.CSTNode, other: cst.CSTNode) -> str:
+    """Return the sentence on another wait for the same work as a node, which a setting may switch
+    off."""
     off = isinstance(other, cst.Call) and scaler_waits(module, other) is None
-    return _WHERE_SCALED if off else _ALONE
+    sentence, another = (_WHERE_SCALED, "another") if off else (_ALONE, "Another")
+    return sentence.replace("`{", f"{another} `{{") if node.deep_equals(other) else sentence
 
 
 def in_vain(fix: Fix, note: str) -> Fix:

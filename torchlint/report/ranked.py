@@ -263,10 +263,16 @@ def _alike(findings: Iterable[Finding]) -> list[list[Finding]]:
 
 
 def _common(messages: Sequence[str]) -> str:
-    """Return what messages that differ in the code they name say alike, with … for that code."""
+    """Return what messages that differ in the code they name say alike, with the first of that
+    code."""
     every = zip(*map(_NAMED.findall, messages), strict=True)
-    named = iter([each[0] if len(set(each)) == 1 else "…" for each in every])
+    named = map(_one_of, map(list, map(dict.fromkeys, every)))
     return _NAMED.sub(lambda _: next(named), messages[0])
+
+
+def _one_of(names: Sequence[str]) -> str:
+    """Return the first of some names, and that there are others."""
+    return " or ".join(names) if len(names) < 3 else f"{names[0]} (or the like)"
 
 
 def _by_row(findings: list[Finding]) -> list[list[Finding]]:

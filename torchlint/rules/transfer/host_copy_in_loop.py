@@ -369,7 +369,7 @@ def _hit(
     if other is not None:
         words["other"], message = (
             module.shown(other),
-            (message or rule.message) + alone(module, other),
+            (message or rule.message) + alone(module, copy.node, other),
         )
     return Hit(
         copy.node,

@@ -248,7 +248,7 @@ def _hit(module: Module, read: HostRead, sinks: list[Sink]) -> Hit:
     other = waits_for_the_same(module, read.node) if not spared else None
     if other is not None:
         words["other"] = module.shown(other)
-        message = (message or rule.message) + alone(module, other)
+        message = (message or rule.message) + alone(module, read.node, other)
     severity = Severity.INFO if spared or other is not None else None
     return Hit(
         read.node,

@@ -345,7 +345,7 @@ def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
         if message is None:
             message = SHOWN if sinks else _instead(module, read, fix, later)
         if other is not None:
-            spared, message = True, (message or rule.message) + alone(module, other)
+            spared, message = True, (message or rule.message) + alone(module, read.node, other)
             if fix is None and _reads_the_same(module, read.node, other):
                 message = AGAIN
         yield Hit(
