@@ -118,8 +118,9 @@ GPU work for another millisecond (`torch.cuda._sleep`, 2 million cycles), as a l
 what is saved is that the next copy waits for it, and the host queues nothing meanwhile. On a CPU no
 gain is expected. Predicted for a GPU: 1.3 to 1.9 times as fast, as a step of a millisecond on each
 side takes both in turn where the host waits, and the longer of both where it does not. With that
-work no GPU has been measured yet; without it the copy had nothing to wait for, and an NVIDIA H100
-(torch 2.11.0, 2026-11-26) read 0.85x [0.76, 0.96], inconclusive.
+work no GPU has been measured yet. Without it the copy had nothing to wait for: an NVIDIA H100
+(torch 2.11.0, 2026-11-26) read 0.85x [0.76, 0.96], which decides nothing, as examples held against
+themselves read 0.76x to 1.33x there.
 ```python
 torch.manual_seed(0)
 model = nn.Linear(1024, 2).to(device)
