@@ -50,10 +50,11 @@ from torchlint.fixes.fix import (
 from torchlint.fixes.notes import one_sentence
 from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.calls import arguments_of, keyword_argument
+from torchlint.semantic.code.conditions import conditions_around
 from torchlint.semantic.code.failures import fails_before
-from torchlint.semantic.code.guards import conditions_around, unreached
 from torchlint.semantic.code.names import CallNames
 from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, method_called
+from torchlint.semantic.code.unreached import unreached
 from torchlint.semantic.device.transfers import Transfer
 from torchlint.semantic.device.value_sized import gathers
 from torchlint.semantic.module import Module

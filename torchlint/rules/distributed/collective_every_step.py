@@ -95,9 +95,10 @@ import libcst as cst
 from torchlint.base.regex import regex
 from torchlint.rule import Hit, Module, Rule
 from torchlint.semantic.code.calls import keyword_argument
+from torchlint.semantic.code.conditions import conditions_around
 from torchlint.semantic.code.destinations import destinations
 from torchlint.semantic.code.flow import reads_of
-from torchlint.semantic.code.guards import conditions_around, throttled
+from torchlint.semantic.code.guards import throttled
 from torchlint.semantic.code.reaching import readers_of
 from torchlint.semantic.code.tree import attr_of, last_name
 from torchlint.semantic.time.heat import heat_of

@@ -98,9 +98,9 @@ import libcst as cst
 from torchlint.base.regex import regex
 from torchlint.rule import Fix, Hit, Module, NeedImport, Replace, Rule, Safety, Severity
 from torchlint.semantic.code.calls import arguments_of, keyword_argument
+from torchlint.semantic.code.conditions import conditions_around
 from torchlint.semantic.code.destinations import destinations
 from torchlint.semantic.code.flow import callees_of
-from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.code.scopes import base_names, local_class

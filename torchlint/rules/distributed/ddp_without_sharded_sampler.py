@@ -97,8 +97,8 @@ from torchlint.rule import Hit, Module, Rule, Severity
 from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.calls import arguments_of, keyword_argument
+from torchlint.semantic.code.conditions import conditions_around
 from torchlint.semantic.code.flow import call_sites
-from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.reaching import assigned_to
 from torchlint.semantic.code.scopes import method_of
 from torchlint.semantic.code.tree import has_star, is_name

@@ -79,7 +79,7 @@ from torchlint.base.regex import regex
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety
 from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.calls import arguments_of
-from torchlint.semantic.code.guards import conditions_around
+from torchlint.semantic.code.conditions import conditions_around
 from torchlint.semantic.data.replicas import replica_wraps
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.value import CUDA

@@ -89,8 +89,8 @@ from torchlint.rule import (
     without_argument,
 )
 from torchlint.semantic.code.bindings import sole_definition
+from torchlint.semantic.code.conditions import conditions_around
 from torchlint.semantic.code.flow import reads_of
-from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.tree import attr_of, keyword_of
 from torchlint.semantic.values.accelerator import TRAINERS, makes_lightning_trainer
 

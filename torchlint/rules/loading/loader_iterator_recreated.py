@@ -87,8 +87,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Hit, Module, Rule, Severity
+from torchlint.semantic.code.conditions import conditions_around
 from torchlint.semantic.code.flow import reads_of, writes_of
-from torchlint.semantic.code.guards import conditions_around, throttled
+from torchlint.semantic.code.guards import throttled
 from torchlint.semantic.code.tree import has_star
 from torchlint.semantic.data.loaders import loader_loops
 from torchlint.semantic.data.samples import is_fixed, worker_count

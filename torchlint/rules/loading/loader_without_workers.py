@@ -134,8 +134,9 @@ from torchlint.rule import (
     with_keyword,
 )
 from torchlint.semantic.code.calls import arguments_of
+from torchlint.semantic.code.conditions import conditions_around
+from torchlint.semantic.code.debug_flags import is_debug
 from torchlint.semantic.code.flow import call_sites
-from torchlint.semantic.code.guards import conditions_around, is_debug
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.text import explained, has_main_guard
 from torchlint.semantic.code.tree import is_name

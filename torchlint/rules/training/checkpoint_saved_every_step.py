@@ -89,8 +89,8 @@ import libcst as cst
 from torchlint.base.regex import regex
 from torchlint.rule import Hit, Module, Rule, Severity
 from torchlint.semantic.code.bindings import sole_definition
+from torchlint.semantic.code.conditions import conditions_around
 from torchlint.semantic.code.flow import callees_of
-from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import LOOPS, method_called
 from torchlint.semantic.data.replicas import replica_wraps

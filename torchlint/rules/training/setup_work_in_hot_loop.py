@@ -89,8 +89,8 @@ import libcst as cst
 from torchlint.base.regex import regex
 from torchlint.rule import Fix, Hit, InsertBefore, Module, Remove, Rule, Safety, Severity
 from torchlint.semantic.code.calls import keyword_argument
+from torchlint.semantic.code.conditions import conditions_around
 from torchlint.semantic.code.flow import reads_of, writes_of
-from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.tree import is_name, method_called
 from torchlint.semantic.device.transfers import is_cached

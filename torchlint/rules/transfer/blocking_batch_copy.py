@@ -157,8 +157,8 @@ from torchlint.rule import (
 )
 from torchlint.rules.transfer._blocking_batch_copy.loader_sources import loaders_of_batch
 from torchlint.rules.transfer._blocking_batch_copy.overlaps import changed_later, may_overlap
+from torchlint.semantic.code.conditions import conditions_around
 from torchlint.semantic.code.flow import call_sites, writes_of
-from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of

@@ -132,8 +132,8 @@ from torchlint.rules.transfer._cpu_create_then_move.host_indices import host_ind
 from torchlint.rules.transfer._cpu_create_then_move.index_fixes import index_fix, indexed_besides
 from torchlint.rules.transfer._cpu_create_then_move.placement import placement_of, spare_move
 from torchlint.semantic.code.calls import keyword_argument
+from torchlint.semantic.code.conditions import conditions_around
 from torchlint.semantic.code.flow import reads_of
-from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.code.tree import attr_of, method_called
 from torchlint.semantic.device.factories import (

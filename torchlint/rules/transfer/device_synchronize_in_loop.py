@@ -100,8 +100,9 @@ import libcst as cst
 from torchlint.base.regex import regex
 from torchlint.rule import Hit, Module, Rule, Safety, Severity, deletion
 from torchlint.semantic.code.calls import keyword_argument
+from torchlint.semantic.code.conditions import conditions_around
 from torchlint.semantic.code.flow import call_sites, callees_of
-from torchlint.semantic.code.guards import conditions_around, throttled
+from torchlint.semantic.code.guards import throttled
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.tree import method_called
 from torchlint.semantic.device.possible_waits import SYNCHRONISERS, synchroniser

@@ -108,7 +108,7 @@ from torchlint.fixes.reads_together import alone, read_at_once, shown_if_in_vain
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Severity, one_sentence, wait_for
 from torchlint.semantic.code.bindings import names_of_outer_scopes, sole_definition
 from torchlint.semantic.code.flow import reads_of
-from torchlint.semantic.code.guards import interval_of_one
+from torchlint.semantic.code.intervals import interval_of_one
 from torchlint.semantic.data.evaluated_batches import waits_anyway
 from torchlint.semantic.data.per_step_use import (
     LOG_EVERY,

@@ -87,7 +87,7 @@ import libcst as cst
 from torchlint.base.regex import regex
 from torchlint.rule import Hit, Module, Rule
 from torchlint.semantic.code.calls import keyword_argument
-from torchlint.semantic.code.guards import conditions_around
+from torchlint.semantic.code.conditions import conditions_around
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.tree import is_name, operands
 from torchlint.semantic.time.step_overhead import compiled_by

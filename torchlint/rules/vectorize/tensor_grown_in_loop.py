@@ -92,7 +92,7 @@ from torchlint.base.regex import regex
 from torchlint.rule import Fix, Grade, Hit, InsertAfter, Module, Replace, Rule, Safety, Severity
 from torchlint.semantic.code.bindings import binds_globally
 from torchlint.semantic.code.flow import reads_of, writes_of
-from torchlint.semantic.code.guards import most_iterations
+from torchlint.semantic.code.intervals import most_iterations
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import attr_of, is_name, keyword_of
 from torchlint.semantic.time.heat import heat_of
