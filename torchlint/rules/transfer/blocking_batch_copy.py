@@ -288,7 +288,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if brought_by_framework(module, node):
         return
     if _only_copied_back(module, node):
-        yield Hit(node, severity=Severity.INFO, message=_BACK)
+        yield Hit(node, severity=Severity.INFO, message=_BACK, named=False)
         return
     loaders = [(module, loader) for loader in feeding_loaders(module, node)]
     loaders = list(dict.fromkeys(loaders or loaders_of_batch(module, transfer.source)))
@@ -300,7 +300,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if worked_on_in_batch(module, node) is not None:
         return
     if _is_tokenized(module, transfer.source):
-        yield Hit(node, severity=Severity.INFO, message=_TOKENIZED)
+        yield Hit(node, severity=Severity.INFO, message=_TOKENIZED, named=False)
         return
     stays = ends_in_wait(module, node)
     if stays is not None and not heat.train:
@@ -324,7 +324,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         # Without workers the training process would pin.
         worth = not loaders or any(sample_cost(*each) is not False for each in loaders)
         if worth and not little:
-            yield Hit(node, severity=severity, message=_WORKERS)
+            yield Hit(node, severity=severity, message=_WORKERS, named=False)
         return
     pins: _Pins = {}
     for where, loader in loaders if unpinned else ():
@@ -336,7 +336,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     pageable = unpinned or unknown
     if fix is not None and pageable and not pins:
         fix = Fix(fix.edits, Safety.SUGGESTION, _ALONE, fix.note)
-    yield Hit(node, words, fix, severity, message)
+    yield Hit(node, words, fix, severity, message, named=False)
 
 
 @rule.on(cst.Call, calls=TRANSFERS, runs="train")
@@ -350,7 +350,7 @@ def check_cut(node: cst.Call, module: Module) -> Iterator[Hit]:
     scope = module.scope(node)
     pins = (method_called(call) == "pin_memory" for call in module.within(scope, cst.Call))
     if _is_cut(module, transfer.source, _CUT_DEPTH) and not any(pins):
-        yield Hit(node, message=_SLICED, severity=Severity.INFO)
+        yield Hit(node, message=_SLICED, severity=Severity.INFO, named=False)
 
 
 def _is_cut(module: Module, source: cst.BaseExpression, depth: int) -> bool:
