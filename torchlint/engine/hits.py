@@ -16,6 +16,7 @@ import libcst as cst
 from torchlint.base.finding import (
     Finding,
     Note,
+    Safety,
 )
 from torchlint.base.span import Span
 from torchlint.engine import syntax
@@ -24,9 +25,10 @@ from torchlint.engine.placing import Crash, Placing, described, message_of
 from torchlint.engine.yielding import joined, strongest
 from torchlint.fixes.fix import Append, Fix, Prepend, Remove, Replace
 from torchlint.fixes.notes import one_sentence
-from torchlint.rule import Hit, Module, Rule, Safety
+from torchlint.rule import Hit, Rule
 from torchlint.semantic.code.bindings import imported_over
 from torchlint.semantic.code.text import reasoned
+from torchlint.semantic.module import Module
 from torchlint.semantic.project.outside import Outside
 from torchlint.semantic.uses.assumptions import broken
 from torchlint.source.python import MisreadError

@@ -36,8 +36,9 @@ from torchlint.engine.job import Job
 from torchlint.engine.overlaps import spliced
 from torchlint.engine.unused_imports import removals, without_imports
 from torchlint.fixes.fix import Fix
-from torchlint.rule import Grade, Hit, Module, Rule
-from torchlint.semantic.time.heat import Link, Why, heat_of, not_used
+from torchlint.rule import Hit, Rule
+from torchlint.semantic.module import Module
+from torchlint.semantic.time.heat import Grade, Link, Why, heat_of, not_used
 from torchlint.semantic.uses.spare_imports import SpareImport
 from torchlint.semantic.values.accelerator import on_tpu
 from torchlint.source.paths import shown

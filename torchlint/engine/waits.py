@@ -8,14 +8,15 @@ from dataclasses import replace
 
 import libcst as cst
 
-from torchlint.base.finding import Severity
+from torchlint.base.finding import Safety, Severity
 from torchlint.base.waits import MOST_NAMED, Role, role_of
 from torchlint.engine.placing import Placed, severity_of
 from torchlint.fixes.fix import NodeEdit, Remove, Replace
 from torchlint.fixes.notes import one_sentence
-from torchlint.rule import Grade, Module, Safety, Wait
+from torchlint.rule import Wait
 from torchlint.semantic.code.tree import method_called
-from torchlint.semantic.time.heat import heat_of
+from torchlint.semantic.module import Module
+from torchlint.semantic.time.heat import Grade, heat_of
 from torchlint.semantic.time.step_overhead import backward_reads
 from torchlint.semantic.uses.network_waits import network_wait
 from torchlint.semantic.uses.unavoidable_syncs import wait_beside, waits_besides

@@ -13,7 +13,8 @@ from torchlint.base.finding import (
 from torchlint.engine.overlaps import touch
 from torchlint.engine.placing import Placed
 from torchlint.engine.waits import weighed
-from torchlint.rule import Module, Wait
+from torchlint.rule import Wait
+from torchlint.semantic.module import Module
 
 
 def strongest(

@@ -141,6 +141,7 @@ import libcst as cst
 from torchlint.base.regex import regex
 from torchlint.rule import (
     Fix,
+    Grade,
     Hit,
     InFile,
     Module,
@@ -152,12 +153,15 @@ from torchlint.rule import (
     Severity,
     Transfer,
     arguments_of,
+    conditions_around,
+    heat_of,
+    inferred,
+    on_device,
     one_sentence,
     with_keyword,
 )
 from torchlint.rules.transfer._blocking_batch_copy.loader_sources import loaders_of_batch
 from torchlint.rules.transfer._blocking_batch_copy.overlaps import changed_later, may_overlap
-from torchlint.semantic.code.conditions import conditions_around
 from torchlint.semantic.code.flow import call_sites, writes_of
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
@@ -189,7 +193,6 @@ from torchlint.semantic.device.transfers import (
 )
 from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.question import question
-from torchlint.semantic.time.heat import Grade, heat_of
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.assumptions import (
     ACCELERATOR,
@@ -205,9 +208,8 @@ from torchlint.semantic.uses.unavoidable_syncs import network_that_waits
 from torchlint.semantic.values import definitions_behind
 from torchlint.semantic.values.accelerator import only_apple
 from torchlint.semantic.values.classes import in_lightning
-from torchlint.semantic.values.inferred import inferred, is_model_call
+from torchlint.semantic.values.inferred import is_model_call
 from torchlint.semantic.values.params import bind
-from torchlint.semantic.values.place import on_device
 from torchlint.semantic.values.value import CPU, CUDA
 
 _COPIES = frozenset(("copy", "memory_format"))
