@@ -17,6 +17,7 @@ from torchlint.semantic.project.files import Files
 from torchlint.semantic.project.offered import Offered
 from torchlint.semantic.project.programs import Meetings
 from torchlint.semantic.project.reach import stem_of
+from torchlint.semantic.project.scripts import Scripts
 from torchlint.semantic.project.together import Together
 from torchlint.semantic.project.used import Used
 
@@ -31,6 +32,7 @@ class AllFiles:
         self.together = Together(files, definitions)
         self.caller_files = CallerFiles(files, definitions, self.together)
         self.offered = Offered(files, self.together)
+        self._started_files: list[Scripts] = []
         self._used: list[Used] = []
         self._imports_by_place: list[Meetings] = []
         self._broken: list[Broken] = []
@@ -98,37 +100,37 @@ class AllFiles:
         return use is not None and use.self_tested(path, name)
 
     def _is_library(self, _: str) -> bool:
-        use = self._use()
-        return use is not None and (self.files.search.installed() or use.no_program())
+        scripts = self._scripts()
+        return scripts is not None and (self.files.search.installed() or scripts.no_program())
 
     def _started(self, path: str) -> tuple[str, ...]:
         """Return the scripts that run a file, as they import it or are it, the likeliest first;
         none where the project has too many files. What a script may import by a text is not looked
         at: nothing rests on the answer."""
-        every, use = self.files.every(), self._use()
-        if every is None or use is None:
+        every, scripts = self.files.every(), self._scripts()
+        if every is None or scripts is None:
             return ()
         if not self._imports_by_place:
             found = lambda each: self.together.found_from(each, self.together.imported_by(each))  # noqa: E731
             self._imports_by_place.append(Meetings(frozenset(every), found))
-        return use.programs(self._imports_by_place[0].above(path))
+        return scripts.programs(self._imports_by_place[0].above(path))
+
+    def _scripts(self) -> Scripts | None:
+        """Return what says which files are started; None where the project has too many."""
+        every = self.files.every()
+        if every is not None and not self._started_files:
+            search, read = self.files.search, self.files.text
+            self._started_files.append(Scripts(search, read, every, self.offered.holds))
+        return self._started_files[0] if every is not None else None
 
     def _use(self) -> Used | None:
         """Return what says what the project uses; None where it has too many files."""
-        every = self.files.every()
-        if every is None:
+        every, scripts = self.files.every(), self._scripts()
+        if every is None or scripts is None:
             return None
         if not self._used:
             program = functools.partial(self.together.program, every=every)
             fails = self._imports_that_fail().file
-            known = (
-                self.files.search,
-                self.definitions,
-                self.files.text,
-                every,
-                program,
-                self.together.holding,
-                fails,
-            )
-            self._used.append(Used(*known, self.offered.holds))
+            known = (self.files.search, self.definitions, self.files.text, every, program)
+            self._used.append(Used(*known, self.together.holding, fails, scripts))
         return self._used[0]
