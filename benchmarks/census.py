@@ -51,8 +51,9 @@ from torchlint.run.projects import forget, outside_of
 from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.flow import call_sites
-from torchlint.semantic.code.guards import throttled, unreached
+from torchlint.semantic.code.guards import throttled
 from torchlint.semantic.code.scopes import name_outside, scopes
+from torchlint.semantic.code.unreached import unreached
 from torchlint.semantic.data.loaders import makes_loader
 from torchlint.semantic.elsewhere import Definition, Elsewhere
 from torchlint.semantic.project.callers import MEMBER

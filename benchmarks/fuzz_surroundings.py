@@ -27,7 +27,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.fuzz_fixes import Executors
-from tests import (
+from tests.checking import rules
+from tests.corner_cases import corners_of
+from tests.fixes import (
     test_branch_fixes_run,
     test_deferred_sums_run,
     test_elements_run,
@@ -38,8 +40,6 @@ from tests import (
     test_reads_together_run,
     test_vector_forms_run,
 )
-from tests.checking import rules
-from tests.corner_cases import corners_of
 from torchlint.base.finding import FileReport, NoteKind, Safety
 from torchlint.catalog.manual import code_blocks
 from torchlint.catalog.rules import load_catalog, load_rules

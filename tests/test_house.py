@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import torchlint
+from torchlint import rule
 from torchlint.run.cache import PARTS
 from torchlint.semantic.question import QUESTIONS
 from torchlint.semantic.torch import dtypes, ops
@@ -136,6 +137,29 @@ def past_the_rules_door(text: str, module: str, package: str) -> list[str]:
         for line, target in imported(text, package)
         if f"{target}.".startswith("torchlint.")
         and not f"{target}.".startswith((*(f"torchlint.{each}" for each in let_in), own))
+    ]
+
+
+@cache
+def behind_the_door() -> dict[str, str]:
+    """Return by dotted name what the door hands on, and how it is called there."""
+    text = (ROOT / "rule.py").read_text(encoding="utf-8")
+    handed = {name.rpartition(".")[2]: name for _, name in imported(text, "torchlint")}
+    return {handed[name]: f"torchlint.rule.{name}" for name in rule.__all__ if name in handed}
+
+
+def by_another_way(text: str, module: str, package: str) -> list[str]:
+    """Return the imports of what has one place for this file: rules take what the door hands on
+    from the door, all others from where it is at home."""
+    homes = behind_the_door()
+    inside = module.startswith("torchlint.rules.")
+    theirs = (
+        homes if inside else {} if module == "torchlint.rule" else dict.fromkeys(homes.values())
+    )
+    return [
+        f"{module}:{line} imports {target}"
+        for line, target in imported(text, package)
+        if target in theirs
     ]
 
 
@@ -270,6 +294,16 @@ def test_the_kit_of_reports_knows_nothing_of_what_is_reported() -> None:
 
 def test_a_rule_imports_the_door_the_model_and_what_stands_beside_it() -> None:
     assert broken(past_the_rules_door, RULE_FILES) == []
+
+
+def test_what_the_door_hands_on_is_imported_in_one_way() -> None:
+    assert broken(by_another_way) == []
+    at_home = "from torchlint.semantic.values.inferred import inferred"
+    at_the_door = "from torchlint.rule import inferred"
+    assert by_another_way(at_home, "torchlint.rules.a.b", "torchlint.rules.a")
+    assert by_another_way(at_the_door, "torchlint.explain.line", "torchlint.explain")
+    assert not by_another_way(at_the_door, "torchlint.rules.a.b", "torchlint.rules.a")
+    assert not by_another_way(at_home, "torchlint.explain.line", "torchlint.explain")
 
 
 def test_what_stands_beside_a_rule_is_its_own() -> None:
@@ -522,10 +556,11 @@ def test_what_rules_ask_of_the_model_is_a_question() -> None:
     """A function of `semantic` whose first parameter is the module, and which a rule imports, is
     marked `@question`."""
     unmarked = set()
+    handed = {there: home for home, there in behind_the_door().items()}
     for path in RULE_FILES:
         package = dotted(path).rpartition(".")[0]
         for _, target in imported(path.read_text(encoding="utf-8"), package):
-            home, _, name = target.rpartition(".")
+            home, _, name = handed.get(target, target).rpartition(".")
             if home.startswith("torchlint.semantic."):
                 asked = getattr(importlib.import_module(home), name, None)  # None: a module
                 takes = (

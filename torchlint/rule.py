@@ -33,6 +33,7 @@ import libcst as cst
 from torchlint.base.declaration import Declaration
 from torchlint.base.finding import Safety, Severity
 from torchlint.base.records import dataclass, frozen
+from torchlint.base.waits import role_of
 from torchlint.fixes.deletion import deletion
 from torchlint.fixes.expressions import Rewrite, nested, with_keyword, without_argument
 from torchlint.fixes.fix import (
@@ -50,10 +51,11 @@ from torchlint.fixes.fix import (
 from torchlint.fixes.notes import one_sentence
 from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.calls import arguments_of, keyword_argument
+from torchlint.semantic.code.conditions import conditions_around
 from torchlint.semantic.code.failures import fails_before
-from torchlint.semantic.code.guards import conditions_around, unreached
 from torchlint.semantic.code.names import CallNames
 from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, method_called
+from torchlint.semantic.code.unreached import unreached
 from torchlint.semantic.device.transfers import Transfer
 from torchlint.semantic.device.value_sized import gathers
 from torchlint.semantic.module import Module
@@ -181,6 +183,8 @@ class Hit:
             ``runs=`` is given.
         cause: what is at fault, where that is not the place alone. A rule also yields to a more
             specific one with the same cause, and hits of one rule for one `Wait` are one finding.
+        named: whether other waits of the step name this one as what has to go as well; not where
+            what is found stays in any case, however well it is done.
     """
 
     node: cst.CSTNode
@@ -190,6 +194,7 @@ class Hit:
     message: str | None = None
     why_hot: tuple[Why, ...] = ()
     cause: Wait | cst.CSTNode | None = None
+    named: bool = True
 
 
 Check = Callable[[Any, Module], Iterable[Hit]]
@@ -360,10 +365,9 @@ def _graded(module: Module, hit: Hit, declared: Declaration) -> Hit:
         heat_of(module, node).optional or bool(not_used(module, node))
     ):
         severity = Severity.INFO
-    waits = isinstance(hit.cause, Wait) or declared.effect in ("wait", "copy")
-    # What the host fills takes as long as it is large; a row of numbers costs the wait alone.
-    row = declared.effect == "upload" and inferred(module, hit.node).rank in (0, 1)
-    if severity is Severity.WARNING and (waits or row):
+    role = role_of(declared.effect, waits=isinstance(hit.cause, Wait))
+    row = role.hint_as_row and inferred(module, hit.node).rank in (0, 1)
+    if severity is Severity.WARNING and (role.hint or row):
         other = _waits_all_the_same(module, node)
         if other is not None:
             words = {**hit.args, "beside": module.shown(other)}

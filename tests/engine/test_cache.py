@@ -933,7 +933,10 @@ def test_a_cache_names_no_function_of_others(project: Project) -> None:
     assert question_of("/p", ASKED + "{") is None
     assert question_of("/p", ASKED + "5") is None
     assert question_of("/p", ASKED + '["true", "often", 1]') is None
-    assert Elsewhere("/", lambda path: None, lambda *_: None).ask(("nonsense", "/p", "x")) is None
+    assert (
+        Elsewhere("/", lambda path: None, lambda *_: None).files.ask(("nonsense", "/p", "x"))
+        is None
+    )
 
 
 def test_every_test_of_other_files_has_a_name() -> None:

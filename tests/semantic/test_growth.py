@@ -17,7 +17,10 @@ from torchlint.run import projects
 from torchlint.run.projects import forget, outside_of
 from torchlint.semantic.code.flags import Flag
 from torchlint.semantic.project import programs
-from torchlint.semantic.project.project import Project
+from torchlint.semantic.project.analyses import Analyses
+from torchlint.semantic.project.caller_files import CallerFiles
+from torchlint.semantic.project.calls_elsewhere import CallsElsewhere
+from torchlint.semantic.project.definitions import Definitions
 from torchlint.semantic.time.heat import Grade, heat_of
 
 FILES = 12
@@ -66,7 +69,7 @@ def counted(monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> Counter[
 def test_flags_are_asked_of_each_function_and_not_along_each_way(
     odd: str, hot: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    calls = counted(monkeypatch, Project, "_flag_calls")
+    calls = counted(monkeypatch, CallsElsewhere, "_flag_calls")
     module = analysed(tmp_path, library(odd), "mod_step0.py")
     assert (heat_of(module, probe(module)).grade >= Grade.TRAIN) is hot
     assert calls
@@ -83,7 +86,7 @@ def test_imports_of_a_project_are_read_once(
         read[text] += 1
         return original(text)
 
-    monkeypatch.setattr("torchlint.semantic.project.project.named_modules", reading)
+    monkeypatch.setattr("torchlint.semantic.project.together.named_modules", reading)
     files = library()
     write(tmp_path, files)
     forget()
@@ -110,7 +113,7 @@ def test_star_imports_of_all_by_all_are_followed_once(
         "from part0 import *\n\ndef train(model, loader):\n"
         "    for x in loader:\n        probe(torch.zeros(len(x)))\n"
     )
-    calls = counted(monkeypatch, Project, "imported")
+    calls = counted(monkeypatch, Definitions, "imported")
     module = analysed(tmp_path, files, "main.py")
     call = probe(module).args[0].value
     assert isinstance(call, cst.Call)
@@ -132,7 +135,7 @@ def test_a_flag_is_asked_of_callers_up_to_the_first_that_decides(
     }
     files["step.py"] = "def step(x, log=False):\n    if log:\n        probe()\n"
     module = analysed(tmp_path, files, "step.py")
-    calls = counted(monkeypatch, Project, "module")
+    calls = counted(monkeypatch, Analyses, "module")
     found = module.outside.flag("step", Flag("step", "log", 1, default=False, needed=True))
     assert found is not None
     assert all(found) is (given == "False" and callers < 17)
@@ -155,7 +158,7 @@ def test_whether_classes_of_a_method_are_one_family_is_worked_out_once(
         "    for x in loader:\n        loss = model(x)\n        loss.backward()\n"
         "        optimizer.step()\n        part.run_step(part, x)\n"
     )
-    calls = counted(monkeypatch, Project, "_of_one_family")
+    calls = counted(monkeypatch, CallerFiles, "_of_one_family")
     module = analysed(tmp_path, files, "part0.py")
     assert heat_of(module, probe(module)).grade >= Grade.TRAIN
     assert calls == {"run_step": 1}

@@ -909,15 +909,15 @@ def test_an_analysis_of_another_file_is_made_once_per_file_that_is_checked(
 ) -> None:
     """One that no longer fits is freed when the next file comes, not while answers from it are in
     use."""
-    monkeypatch.setattr("torchlint.semantic.project.project._KEPT", 10)
+    monkeypatch.setattr("torchlint.semantic.project.analyses._KEPT", 10)
     seen = Analyses()
     for path in ("a", "b", "a"):
-        seen.project.module(path)
+        seen.project.analyses.module(path)
     assert (seen.made, seen.closed) == (["a", "b"], [])
     seen.project.settle()
     assert seen.closed == ["b"]
-    seen.project.module("a")
-    seen.project.module("b")
+    seen.project.analyses.module("a")
+    seen.project.analyses.module("b")
     assert seen.made == ["a", "b", "b"]
     seen.project.close()
     assert seen.closed == ["b", "a", "b"]
@@ -926,14 +926,14 @@ def test_an_analysis_of_another_file_is_made_once_per_file_that_is_checked(
 def test_an_analysis_that_the_file_at_hand_has_not_asked_makes_room(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("torchlint.semantic.project.project._KEPT", 20)
+    monkeypatch.setattr("torchlint.semantic.project.analyses._KEPT", 20)
     seen = Analyses()
     for path in ("a", "b"):
-        seen.project.module(path)
+        seen.project.analyses.module(path)
     seen.project.settle()
     assert seen.closed == [], "both fit"
     for path in ("b", "c", "d", "b", "c"):
-        seen.project.module(path)
+        seen.project.analyses.module(path)
     assert (seen.made, seen.closed) == (["a", "b", "c", "d"], ["a"])
 
 
@@ -966,7 +966,7 @@ def test_a_file_is_read_once_and_not_analysed_for_a_name_that_it_does_not_hold(
 
 
 def test_texts_that_are_kept_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("torchlint.semantic.project.project.TEXTS", 2)
+    monkeypatch.setattr("torchlint.semantic.project.files.TEXTS", 2)
     read: list[str] = []
 
     def text(path: str) -> str:
@@ -975,12 +975,12 @@ def test_texts_that_are_kept_are_bounded(tmp_path: Path, monkeypatch: pytest.Mon
 
     project = Project(str(tmp_path), text, lambda project, path, text: None)
     for path in ("a", "b", "a"):
-        project.says(path, "x")
+        project.files.says(path, "x")
     project.settle()
-    assert project.says("c", "")
+    assert project.files.says("c", "")
     assert read == ["a", "b", "c"]
     project.settle()
-    assert project.says("a", "")
+    assert project.files.says("a", "")
     assert read == ["a", "b", "c", "a"]
 
 

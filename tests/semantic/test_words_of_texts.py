@@ -8,7 +8,7 @@ import re
 import pytest
 
 from torchlint.semantic.code.text import spoken, uncommented
-from torchlint.semantic.project.project import _names
+from torchlint.semantic.project.caller_files import _names
 
 _PIECES = (
     "run", "_run", "run_", "x.run", "mod.run", "amod.run", "mod", "mods", "import mod",

@@ -20,7 +20,7 @@ from torchlint.fixes.fix import (
     Remove,
     Replace,
 )
-from torchlint.rule import Module
+from torchlint.semantic.module import Module
 from torchlint.semantic.uses.spare_imports import SpareImport, spare_imports
 
 _WORD = regex(r"\w+")

@@ -19,8 +19,9 @@ from torchlint.explain.counterfactual import (
     looks,
     otherwise,
 )
-from torchlint.rule import Hit, Mark, Module, Rule
+from torchlint.rule import Hit, Mark, Rule
 from torchlint.semantic.code.calls import Arguments
+from torchlint.semantic.module import Module
 from torchlint.source.python import MisreadError
 
 _RUNS = 80

@@ -13,10 +13,9 @@ from collections.abc import Mapping, Sequence
 import libcst as cst
 
 from torchlint.base.records import frozen
-from torchlint.rule import Grade, Module
 from torchlint.semantic.code.calls import Arguments
-from torchlint.semantic.module import Question
-from torchlint.semantic.time.heat import Heat, Why
+from torchlint.semantic.module import Module, Question
+from torchlint.semantic.time.heat import Grade, Heat, Why
 from torchlint.semantic.time.loops import LoopKind
 from torchlint.semantic.values.value import ACCEL, CUDA, Value
 

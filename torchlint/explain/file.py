@@ -13,8 +13,9 @@ from torchlint.base.span import LineIndex
 from torchlint.catalog.rules import load_catalog, load_rules
 from torchlint.engine import syntax
 from torchlint.engine.analyse import analyse, concerns_us
-from torchlint.engine.hits import Placing, module_of
+from torchlint.engine.hits import module_of
 from torchlint.engine.job import Job
+from torchlint.engine.placing import Placing
 from torchlint.explain.cells import Rows, Telling
 from torchlint.explain.line import Spots
 from torchlint.explain.verdicts import Verdicts

@@ -10,21 +10,27 @@ import libcst as cst
 from torchlint.base.explanation import Guard, Pace
 from torchlint.base.finding import Reason
 from torchlint.explain.line import Spots
-from torchlint.rule import Grade, Module
 from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.conditions import conditions_around
+from torchlint.semantic.code.debug_flags import is_debug
 from torchlint.semantic.code.flow import call_sites
-from torchlint.semantic.code.guards import (
-    conditions_around,
-    is_debug,
-    is_interval,
-    throttle,
-    unreached,
-)
+from torchlint.semantic.code.guards import throttle
+from torchlint.semantic.code.intervals import is_interval
 from torchlint.semantic.code.scopes import is_compiled
 from torchlint.semantic.code.tree import LOOPS
+from torchlint.semantic.code.unreached import unreached
+from torchlint.semantic.module import Module
 from torchlint.semantic.time.autograd import no_grad
 from torchlint.semantic.time.entry_points import uncalled
-from torchlint.semantic.time.heat import Heat, Why, function_heat, heat_of, may_be_hot, not_used
+from torchlint.semantic.time.heat import (
+    Grade,
+    Heat,
+    Why,
+    function_heat,
+    heat_of,
+    may_be_hot,
+    not_used,
+)
 from torchlint.semantic.time.loops import LoopKind, loop_kind
 
 _GRADES = {

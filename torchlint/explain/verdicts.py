@@ -12,9 +12,11 @@ from torchlint.base.finding import Finding
 from torchlint.base.span import Span
 from torchlint.catalog.rules import Catalog
 from torchlint.engine.analyse import counts_in_library
-from torchlint.engine.hits import Placed, Placing, hits, strongest
+from torchlint.engine.hits import hits
 from torchlint.engine.job import Job
 from torchlint.engine.no_waits import by_list
+from torchlint.engine.placing import Placed, Placing
+from torchlint.engine.yielding import strongest
 from torchlint.explain.beliefs import Beliefs
 from torchlint.explain.blockers import Blocked, Looked, Search
 from torchlint.explain.counterfactual import PACE, Answer

@@ -59,14 +59,14 @@ def rests_on(job: Job) -> tuple[tuple[str, str], ...]:
     if trail is None:
         return ()
     (project,) = _projects.values()
-    search = project.search
+    search = project.files.search
     whole = project.rests_on(trail)
     if whole.asked:
         whole.add(project.beyond())
     found = list(states(whole, search.files, _digests, search.listings))
     if whole.asked:
         found.append((search.root, _tree(project)))
-        found += [answered(asked, project.asked.get(asked)) for asked in sorted(whole.asked)]
+        found += [answered(asked, project.files.asked.get(asked)) for asked in sorted(whole.asked)]
     return tuple(found)
 
 
@@ -82,9 +82,9 @@ def confirmed(job: Job) -> tuple[tuple[str, str], ...]:
         (path, state)
         for path, state in job.facts
         if (asked := question_of(path, state)) is not None
-        and answered(asked, project.ask(asked)) == (path, state)
+        and answered(asked, project.files.ask(asked)) == (path, state)
     ]
-    search = project.search
+    search = project.files.search
     beyond = states(project.beyond(), search.files, _digests, search.listings)
     return (*beyond, (search.root, _tree(project)), *held)
 
@@ -92,12 +92,12 @@ def confirmed(job: Job) -> tuple[tuple[str, str], ...]:
 def programs(root: str, paths: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """Return by file, all absolute, the scripts of a project that run it, the likeliest first."""
     project = Project(root, _text, lambda project, path, text: None)
-    return {path: project.ask(("started", path)) for path in paths}
+    return {path: project.files.ask(("started", path)) for path in paths}
 
 
 def _tree(project: Project) -> str:
     """Return the state of all files of a project, as they were read."""
-    search = project.search
+    search = project.files.search
     if search.root not in _trees:
         every = search.every_file()
         for path in every or ():
@@ -132,8 +132,10 @@ def refresh(unsaved: Iterable[tuple[str, str]]) -> None:
     """
     _unsaved.clear()
     _unsaved.update(unsaved)
-    looked = (item for project in _projects.values() for item in project.search.files.items())
-    listed = (item for project in _projects.values() for item in project.search.listings.items())
+    looked = (item for project in _projects.values() for item in project.files.search.files.items())
+    listed = (
+        item for project in _projects.values() for item in project.files.search.listings.items()
+    )
     if (
         any(_state(path) != state for path, state in _states.items())
         or any(os.path.isfile(path) != there for path, there in looked if "\0" not in path)

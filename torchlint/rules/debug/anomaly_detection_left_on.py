@@ -81,8 +81,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Fix, Hit, Module, Remove, Rule, Safety
-from torchlint.semantic.code.calls import keyword_argument
+from torchlint.rule import Fix, Hit, Module, Remove, Rule, Safety, keyword_argument
 from torchlint.semantic.code.text import in_main_guard
 from torchlint.semantic.question import question
 from torchlint.semantic.time.autograd import no_grad

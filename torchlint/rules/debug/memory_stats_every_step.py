@@ -85,8 +85,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.rule import Hit, Module, Rule, Severity
-from torchlint.semantic.code.guards import conditions_around
+from torchlint.rule import Hit, Module, Rule, Severity, conditions_around
 
 _STATISTICS = regex(
     r"^torch\.(cuda|xpu|accelerator)\.(memory\.)?((max_)?memory_(allocated|reserved|cached)|memory_stats|mem_get_info|"

@@ -96,13 +96,12 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Hit, Module, Rule, Severity
+from torchlint.rule import Hit, Module, Rule, Severity, arguments_of, heat_of
 from torchlint.semantic.code.bindings import sole_definition
-from torchlint.semantic.code.calls import arguments_of
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.tree import LOOPS, attr_of, is_name, keyword_of
 from torchlint.semantic.code.versions import too_early
-from torchlint.semantic.time.heat import function_heat, heat_of
+from torchlint.semantic.time.heat import function_heat
 from torchlint.semantic.time.iterations import iteration_count
 from torchlint.semantic.time.step_overhead import has_training_loop, on_demand, runs_training
 

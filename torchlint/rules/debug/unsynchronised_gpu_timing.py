@@ -84,7 +84,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.rule import Hit, Module, Rule
+from torchlint.rule import Hit, Module, Rule, inferred, on_device
 from torchlint.semantic.code.flow import callees_of, writes_of
 from torchlint.semantic.code.text import mentions
 from torchlint.semantic.code.tree import LOOPS, is_name, keyword_of, method_called
@@ -94,8 +94,7 @@ from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.time.loops import LoopKind, loop_kind
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.observers import CLOCKS
-from torchlint.semantic.values.inferred import inferred, is_model_call
-from torchlint.semantic.values.place import on_device
+from torchlint.semantic.values.inferred import is_model_call
 
 _HARMLESS = (
     ops.SAME_VALUES

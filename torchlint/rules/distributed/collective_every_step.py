@@ -93,14 +93,12 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.rule import Hit, Module, Rule
-from torchlint.semantic.code.calls import keyword_argument
+from torchlint.rule import Hit, Module, Rule, conditions_around, heat_of, keyword_argument
 from torchlint.semantic.code.destinations import destinations
 from torchlint.semantic.code.flow import reads_of
-from torchlint.semantic.code.guards import conditions_around, throttled
+from torchlint.semantic.code.guards import throttled
 from torchlint.semantic.code.reaching import readers_of
 from torchlint.semantic.code.tree import attr_of, last_name
-from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.torch import ops
 from torchlint.semantic.torch.spelling import SHOWING, called
 from torchlint.semantic.uses.graph_use import GraphOutcome, graph_end

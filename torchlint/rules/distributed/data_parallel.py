@@ -96,11 +96,22 @@ from pathlib import PurePosixPath
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.rule import Fix, Hit, Module, NeedImport, Replace, Rule, Safety, Severity
-from torchlint.semantic.code.calls import arguments_of, keyword_argument
+from torchlint.rule import (
+    Fix,
+    Hit,
+    Module,
+    NeedImport,
+    Replace,
+    Rule,
+    Safety,
+    Severity,
+    arguments_of,
+    conditions_around,
+    inferred,
+    keyword_argument,
+)
 from torchlint.semantic.code.destinations import destinations
 from torchlint.semantic.code.flow import callees_of
-from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.code.scopes import base_names, local_class
@@ -108,7 +119,7 @@ from torchlint.semantic.code.updates import is_step
 from torchlint.semantic.torch.spelling import KEPT_STILL, called
 from torchlint.semantic.uses.frozen import frozen_names, made_frozen
 from torchlint.semantic.values.accelerator import TRAINERS, makes_lightning_trainer, on_tpu
-from torchlint.semantic.values.inferred import inferred, is_model_call
+from torchlint.semantic.values.inferred import is_model_call
 from torchlint.semantic.values.params import bind
 
 _DDP = "torch.nn.parallel.DistributedDataParallel"

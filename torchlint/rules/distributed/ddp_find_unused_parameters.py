@@ -93,14 +93,22 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety
-from torchlint.semantic.code.calls import arguments_of, keyword_argument
+from torchlint.rule import (
+    Fix,
+    Hit,
+    Module,
+    Replace,
+    Rule,
+    Safety,
+    arguments_of,
+    inferred,
+    keyword_argument,
+)
 from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.scopes import local_class, method_of
 from torchlint.semantic.code.text import mentions
 from torchlint.semantic.code.tree import Function, attr_of, is_name
 from torchlint.semantic.data.replicas import replica_wraps
-from torchlint.semantic.values.inferred import inferred
 
 _DDP = "torch.nn.parallel.DistributedDataParallel"
 _BRANCHES = (cst.If, cst.IfExp, cst.Match, cst.Try, cst.While, cst.Break, cst.Continue)

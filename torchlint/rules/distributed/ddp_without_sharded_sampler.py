@@ -93,19 +93,26 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.rule import Hit, Module, Rule, Severity
+from torchlint.rule import (
+    Hit,
+    Module,
+    Rule,
+    Severity,
+    arguments_of,
+    conditions_around,
+    inferred,
+    keyword_argument,
+)
 from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.bindings import sole_definition
-from torchlint.semantic.code.calls import arguments_of, keyword_argument
 from torchlint.semantic.code.flow import call_sites
-from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.reaching import assigned_to
 from torchlint.semantic.code.scopes import method_of
 from torchlint.semantic.code.tree import has_star, is_name
 from torchlint.semantic.data.loaders import loader_loops
 from torchlint.semantic.data.replicas import runs_replica
 from torchlint.semantic.time.loops import LoopKind, loop_kind
-from torchlint.semantic.values.inferred import framework_moves_batches, inferred
+from torchlint.semantic.values.inferred import framework_moves_batches
 
 _LOADER = "torch.utils.data.DataLoader"
 _SHARDED = (

@@ -76,12 +76,19 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety
+from torchlint.rule import (
+    Fix,
+    Hit,
+    Module,
+    Replace,
+    Rule,
+    Safety,
+    arguments_of,
+    conditions_around,
+    inferred,
+)
 from torchlint.semantic.code.benchmarks import is_benchmark
-from torchlint.semantic.code.calls import arguments_of
-from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.data.replicas import replica_wraps
-from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.value import CUDA
 
 _INIT = (

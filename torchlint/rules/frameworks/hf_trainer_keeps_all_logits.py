@@ -111,6 +111,7 @@ from torchlint.rule import (
     Hit,
     Module,
     Rule,
+    inferred,
     keyword_argument,
 )
 from torchlint.semantic.code.reaching import readers_of, uses_of
@@ -119,7 +120,6 @@ from torchlint.semantic.code.text import mentions
 from torchlint.semantic.code.tree import has_star, is_name, positional
 from torchlint.semantic.question import question
 from torchlint.semantic.values import library
-from torchlint.semantic.values.inferred import inferred
 
 _TRAINER = "transformers.Trainer"
 _VOCABULARY = regex(

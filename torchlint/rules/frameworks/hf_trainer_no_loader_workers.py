@@ -107,15 +107,23 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, with_keyword
-from torchlint.semantic.code.calls import keyword_argument
+from torchlint.rule import (
+    Fix,
+    Hit,
+    Module,
+    Replace,
+    Rule,
+    Safety,
+    inferred,
+    keyword_argument,
+    with_keyword,
+)
 from torchlint.semantic.code.scopes import method_of
 from torchlint.semantic.code.tree import has_star, is_name, method_called
 from torchlint.semantic.data import datasets
 from torchlint.semantic.data.frameworks import ARGUMENTS, makes_training_arguments
 from torchlint.semantic.data.pickling import sendable
 from torchlint.semantic.question import question
-from torchlint.semantic.values.inferred import inferred
 
 _SMOKE = 100
 _NOTE = (

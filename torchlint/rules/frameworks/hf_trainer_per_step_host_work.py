@@ -73,8 +73,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety
-from torchlint.semantic.code.calls import keyword_argument
+from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, keyword_argument
 from torchlint.semantic.data.frameworks import ARGUMENTS, makes_training_arguments
 
 _BETTER = {"logging_steps": "50", "eval_accumulation_steps": "20"}

@@ -86,11 +86,11 @@ from torchlint.rule import (
     Rule,
     Safety,
     Severity,
+    conditions_around,
     without_argument,
 )
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import reads_of
-from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.tree import attr_of, keyword_of
 from torchlint.semantic.values.accelerator import TRAINERS, makes_lightning_trainer
 

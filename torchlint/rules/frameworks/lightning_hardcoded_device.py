@@ -88,12 +88,21 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Transfer, with_keyword
-from torchlint.semantic.code.calls import keyword_argument
+from torchlint.rule import (
+    Fix,
+    Hit,
+    Module,
+    Replace,
+    Rule,
+    Safety,
+    Transfer,
+    inferred,
+    keyword_argument,
+    with_keyword,
+)
 from torchlint.semantic.device.factories import factories_of, takes_device
 from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.values.classes import has_lightning, in_lightning
-from torchlint.semantic.values.inferred import inferred
 
 _BEFORE = frozenset(
     "__init__ configure_model setup transfer_batch_to_device on_before_batch_transfer".split()

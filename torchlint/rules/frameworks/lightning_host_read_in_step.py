@@ -100,12 +100,12 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Fix, Grade, Hit, Module, Replace, Rule, Safety
+from torchlint.rule import Fix, Grade, Hit, Module, Replace, Rule, Safety, heat_of
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.data.frameworks import lightning_step
 from torchlint.semantic.device.host_reads import host_copy, scalar_reads
 from torchlint.semantic.question import question
-from torchlint.semantic.time.heat import heat_of, inner_loop
+from torchlint.semantic.time.heat import inner_loop
 from torchlint.semantic.uses.host_needs import needed_at_once, sizes
 from torchlint.semantic.values.classes import in_lightning
 

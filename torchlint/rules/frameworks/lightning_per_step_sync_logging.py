@@ -92,8 +92,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety
-from torchlint.semantic.code.calls import keyword_argument
+from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, keyword_argument
 from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.data.frameworks import lightning_step
 from torchlint.semantic.time.iterations import number_of

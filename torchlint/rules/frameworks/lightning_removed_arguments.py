@@ -86,10 +86,10 @@ from torchlint.rule import (
     Module,
     Rule,
     Severity,
+    conditions_around,
+    keyword_argument,
 )
 from torchlint.semantic.code.bindings import sole_definition
-from torchlint.semantic.code.calls import keyword_argument
-from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.text import mentions
 from torchlint.semantic.code.tree import keyword_of
 from torchlint.semantic.code.versions import before_lightning_2, version_guarded

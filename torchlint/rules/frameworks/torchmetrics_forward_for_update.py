@@ -84,15 +84,22 @@ from functools import partial
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.fixes.deletion import deletion
-from torchlint.rule import Append, Fix, Hit, Module, Rule, Safety
+from torchlint.rule import (
+    Append,
+    Fix,
+    Hit,
+    Module,
+    Rule,
+    Safety,
+    deletion,
+    heat_of,
+    keyword_argument,
+)
 from torchlint.semantic.code.bindings import binds_globally, sole_definition
-from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.question import question
-from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.values import params
 
 # Metrics that end in another state when they are updated instead of called (torchmetrics 1.9, all

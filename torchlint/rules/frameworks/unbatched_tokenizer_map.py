@@ -76,9 +76,8 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Hit, Module, Rule
+from torchlint.rule import Hit, Module, Rule, keyword_argument
 from torchlint.rules.frameworks._unbatched_tokenizer_map.token_maps import token_map_of
-from torchlint.semantic.code.calls import keyword_argument
 
 # With these, a batch has other values, other columns or another number of rows than its rows have
 # one by one.

@@ -101,8 +101,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Hit, Module, Rule, Severity
-from torchlint.semantic.code.calls import arguments_of
+from torchlint.rule import Hit, Module, Rule, Severity, arguments_of
 from torchlint.semantic.data.samples import (
     loaders_running,
     made_on_gpu,

@@ -109,8 +109,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.rule import Hit, Module, Rule
-from torchlint.semantic.code.calls import keyword_argument
+from torchlint.rule import Hit, Module, Rule, keyword_argument
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.scopes import local_class

@@ -117,11 +117,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.rule import Hit, Module, Rule, Severity
+from torchlint.rule import Hit, Module, Rule, Severity, conditions_around, keyword_argument
 from torchlint.semantic.code.bindings import sole_definition
-from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.flow import writes_of
-from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.tree import attr_of
 from torchlint.semantic.data.datasets import does_work
 from torchlint.semantic.data.samples import is_fixed, sample_role

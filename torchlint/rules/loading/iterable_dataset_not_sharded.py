@@ -86,13 +86,11 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.rule import Hit, Module, Rule, Severity
-from torchlint.semantic.code.calls import arguments_of
+from torchlint.rule import Hit, Module, Rule, Severity, arguments_of, inferred
 from torchlint.semantic.code.scopes import base_names, method_of
 from torchlint.semantic.data.samples import loaders_of, worker_count
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values.classes import family_of
-from torchlint.semantic.values.inferred import inferred
 
 _LOADER = "torch.utils.data.DataLoader"
 _BASES = ("torch.utils.data.IterableDataset", "torch.utils.data.dataset.IterableDataset")

@@ -86,15 +86,13 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Hit, Module, Rule, Severity
+from torchlint.rule import Grade, Hit, Module, Rule, Severity, conditions_around, heat_of, inferred
 from torchlint.semantic.code.flow import reads_of, writes_of
-from torchlint.semantic.code.guards import conditions_around, throttled
+from torchlint.semantic.code.guards import throttled
 from torchlint.semantic.code.tree import has_star
 from torchlint.semantic.data.loaders import loader_loops
 from torchlint.semantic.data.samples import is_fixed, worker_count
-from torchlint.semantic.time.heat import Grade, heat_of
 from torchlint.semantic.time.loops import LoopKind, loop_kind
-from torchlint.semantic.values.inferred import inferred
 
 _LOADER = "torch.utils.data.DataLoader"
 _BUILT = "a DataLoader is built {when}; build it once and iterate it again{workers}."

@@ -104,8 +104,17 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Fix, Hit, Module, NeedImport, Replace, Rule, Safety, with_keyword
-from torchlint.semantic.code.calls import arguments_of
+from torchlint.rule import (
+    Fix,
+    Hit,
+    Module,
+    NeedImport,
+    Replace,
+    Rule,
+    Safety,
+    arguments_of,
+    with_keyword,
+)
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.data.expanded import expanded_in_batch
 from torchlint.semantic.data.loader_settings import lacks_pinning, pin_word

@@ -130,12 +130,14 @@ from torchlint.rule import (
     Rule,
     Safety,
     Severity,
+    arguments_of,
+    conditions_around,
+    inferred,
     one_sentence,
     with_keyword,
 )
-from torchlint.semantic.code.calls import arguments_of
+from torchlint.semantic.code.debug_flags import is_debug
 from torchlint.semantic.code.flow import call_sites
-from torchlint.semantic.code.guards import conditions_around, is_debug
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.text import explained, has_main_guard
 from torchlint.semantic.code.tree import is_name
@@ -171,7 +173,6 @@ from torchlint.semantic.time.loops import LoopKind, loop_kind
 from torchlint.semantic.values import definitions_behind
 from torchlint.semantic.values.accelerator import stays_on_host, trains_on_cpu
 from torchlint.semantic.values.classes import in_lightning
-from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.kept import MUTATORS
 
 _LOADER = "torch.utils.data.DataLoader"

@@ -73,14 +73,13 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Hit, Module, Rule
+from torchlint.rule import Hit, Module, Rule, arguments_of, inferred
 from torchlint.semantic.code.bindings import sole_definition
-from torchlint.semantic.code.calls import arguments_of
 from torchlint.semantic.code.scopes import method_of
 from torchlint.semantic.code.tree import has_star, is_name
 from torchlint.semantic.device.factories import factories_of
 from torchlint.semantic.time.iterations import number_of
-from torchlint.semantic.values.inferred import class_attribute, inferred
+from torchlint.semantic.values.inferred import class_attribute
 
 _LOADER = "torch.utils.data.DataLoader"
 _DATASETS = ("torch.utils.data.TensorDataset", "torch.utils.data.dataset.TensorDataset")

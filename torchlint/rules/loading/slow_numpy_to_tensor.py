@@ -69,11 +69,11 @@ from torchlint.rule import (
     Replace,
     Rule,
     Safety,
+    keyword_argument,
     one_sentence,
     with_keyword,
 )
 from torchlint.rules.loading._slow_numpy_to_tensor.arrays import arrays_in, is_array
-from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.torch import dtypes
 

@@ -102,8 +102,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, with_keyword
-from torchlint.semantic.code.calls import arguments_of
+from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, arguments_of, with_keyword
 from torchlint.semantic.code.options import counts_by_default
 from torchlint.semantic.data.loader_settings import restarts_workers
 from torchlint.semantic.data.samples import worker_count

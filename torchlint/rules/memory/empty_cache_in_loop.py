@@ -83,8 +83,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Hit, Module, Rule, Safety, Severity, deletion
-from torchlint.semantic.code.calls import keyword_argument
+from torchlint.rule import Hit, Module, Rule, Safety, Severity, deletion, keyword_argument
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.offloads import frees_for_offload, frees_on_purpose
 

@@ -91,13 +91,11 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.rule import Hit, Module, Rule
-from torchlint.semantic.code.calls import keyword_argument
+from torchlint.rule import Hit, Module, Rule, inferred, keyword_argument
 from torchlint.semantic.code.text import mentions
 from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.data.loaders import batches_go_to, loader_role
 from torchlint.semantic.time.loops import LoopKind, loop_kind
-from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.value import ACCEL, CUDA
 
 _PAD = "torch.nn.utils.rnn.pad_sequence"

@@ -76,9 +76,19 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.rule import Append, Fix, Hit, Module, Rule, Safety, Severity
+from torchlint.rule import (
+    Append,
+    Fix,
+    Hit,
+    Module,
+    Rule,
+    Safety,
+    Severity,
+    inferred,
+    keyword_argument,
+    on_device,
+)
 from torchlint.semantic.code.bindings import sole_definition
-from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.reaching import definitions_of, sole_use, uses_of
 from torchlint.semantic.code.scopes import base_names
 from torchlint.semantic.code.text import mentions
@@ -87,8 +97,7 @@ from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import dtypes, ops
 from torchlint.semantic.values.classes import family_of, is_network
-from torchlint.semantic.values.inferred import inferred
-from torchlint.semantic.values.place import named_device, on_device
+from torchlint.semantic.values.place import named_device
 
 _MAKERS = ops.dotted("from-data", "own-dtype")
 _RANDOM = (

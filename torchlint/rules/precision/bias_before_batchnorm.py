@@ -80,10 +80,19 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, conditions_around, with_keyword
+from torchlint.rule import (
+    Fix,
+    Hit,
+    Module,
+    Replace,
+    Rule,
+    Safety,
+    conditions_around,
+    keyword_argument,
+    with_keyword,
+)
 from torchlint.rules.precision._bias_before_batchnorm.layers import next_layers
 from torchlint.semantic.code.bindings import sole_definition
-from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.text import mentions
 from torchlint.semantic.code.tree import has_star, is_name, keyword_of

@@ -78,8 +78,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Fix, Hit, Module, Remove, Rule, Safety, Severity
-from torchlint.semantic.code.guards import conditions_around
+from torchlint.rule import Fix, Hit, Module, Remove, Rule, Safety, Severity, conditions_around
 from torchlint.semantic.code.tree import is_name, method_called
 
 _FLAGS = "torch.backends.cudnn."

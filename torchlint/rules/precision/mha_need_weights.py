@@ -94,14 +94,22 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, with_keyword
+from torchlint.rule import (
+    Fix,
+    Hit,
+    Module,
+    Replace,
+    Rule,
+    Safety,
+    inferred,
+    keyword_argument,
+    with_keyword,
+)
 from torchlint.semantic.code.bindings import sole_definition
-from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import assigned_to, readers_of, uses_of
 from torchlint.semantic.code.tree import has_star
 from torchlint.semantic.time.iterations import loop_sources
-from torchlint.semantic.values.inferred import inferred
 
 _CLASS = "torch.nn.MultiheadAttention"
 _POSITION = 4

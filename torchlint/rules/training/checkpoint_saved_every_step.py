@@ -87,15 +87,12 @@ from itertools import takewhile
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.rule import Hit, Module, Rule, Severity
+from torchlint.rule import Hit, Module, Rule, Severity, conditions_around, heat_of, inferred
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import callees_of
-from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import LOOPS, method_called
 from torchlint.semantic.data.replicas import replica_wraps
-from torchlint.semantic.time.heat import heat_of
-from torchlint.semantic.values.inferred import inferred
 
 _CALLS = frozenset(
     (

@@ -112,6 +112,7 @@ import libcst as cst
 from torchlint.base.regex import regex
 from torchlint.rule import (
     Fix,
+    Grade,
     Hit,
     Module,
     NeedImport,
@@ -120,6 +121,8 @@ from torchlint.rule import (
     Rule,
     Safety,
     Severity,
+    heat_of,
+    inferred,
 )
 from torchlint.rules.training._eval_without_no_grad.fixes import around, without_graph
 from torchlint.rules.training._eval_without_no_grad.inference import (
@@ -146,7 +149,7 @@ from torchlint.semantic.code.tree import LOOPS, method_called
 from torchlint.semantic.question import question
 from torchlint.semantic.time.autograd import no_grad
 from torchlint.semantic.time.entry_points import called_out_of_view
-from torchlint.semantic.time.heat import Grade, Heat, heat_of
+from torchlint.semantic.time.heat import Heat
 from torchlint.semantic.time.loops import LoopKind, loop_kind
 from torchlint.semantic.uses.frozen import is_frozen, made_frozen
 from torchlint.semantic.uses.gradients import (
@@ -165,7 +168,7 @@ from torchlint.semantic.uses.graph_use import (
     runs_module_method,
 )
 from torchlint.semantic.values.classes import in_lightning
-from torchlint.semantic.values.inferred import inferred, is_model_call
+from torchlint.semantic.values.inferred import is_model_call
 from torchlint.semantic.values.value import CPU
 
 _SINGLE = "inference builds an autograd graph; run it under torch.no_grad()."

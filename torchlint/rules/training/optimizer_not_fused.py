@@ -88,7 +88,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.rule import Hit, Module, Rule
+from torchlint.rule import Hit, Module, Rule, inferred
 from torchlint.semantic.code.calls import given_for
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import base_names
@@ -97,7 +97,6 @@ from torchlint.semantic.code.tree import attr_of, has_star, is_name
 from torchlint.semantic.time.step_overhead import over_parameters
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values.accelerator import on_accelerator
-from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.value import ACCEL, CUDA
 
 _BUILT_IN = ops.having("optimizer", "foreach")

@@ -106,7 +106,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Fix, Hit, Module, NeedImport, Replace, Rule, Safety, Severity
+from torchlint.rule import Fix, Hit, Module, NeedImport, Replace, Rule, Safety, Severity, heat_of
 from torchlint.rules.training._parameter_by_parameter.loops import (
     ON_GRADIENTS,
     Work,
@@ -125,7 +125,7 @@ from torchlint.semantic.code.reaching import read_after
 from torchlint.semantic.code.scopes import base_names
 from torchlint.semantic.code.tree import method_called
 from torchlint.semantic.question import question
-from torchlint.semantic.time.heat import callers_outside, heat_of
+from torchlint.semantic.time.heat import callers_outside
 from torchlint.semantic.time.iterations import loop_sources
 from torchlint.semantic.time.once import runs_once
 from torchlint.semantic.time.step_overhead import compiled_by

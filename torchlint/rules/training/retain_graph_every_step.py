@@ -79,14 +79,21 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety
-from torchlint.semantic.code.calls import keyword_argument
+from torchlint.rule import (
+    Fix,
+    Hit,
+    Module,
+    Replace,
+    Rule,
+    Safety,
+    heat_of,
+    inferred,
+    keyword_argument,
+)
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.scopes import method_of
 from torchlint.semantic.code.tree import LOOPS, attr_of, is_name, keyword_of
-from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.time.iterations import carried_reads
-from torchlint.semantic.values.inferred import inferred
 
 _DIFFERENTIATE = frozenset(
     "backward manual_backward grad jvp vjp hvp vhp jacobian hessian functional_call".split()

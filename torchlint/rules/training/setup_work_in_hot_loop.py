@@ -87,19 +87,29 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.rule import Fix, Hit, InsertBefore, Module, Remove, Rule, Safety, Severity
-from torchlint.semantic.code.calls import keyword_argument
+from torchlint.rule import (
+    Fix,
+    Hit,
+    InsertBefore,
+    Module,
+    Remove,
+    Rule,
+    Safety,
+    Severity,
+    conditions_around,
+    heat_of,
+    inferred,
+    keyword_argument,
+)
 from torchlint.semantic.code.flow import reads_of, writes_of
-from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.tree import is_name, method_called
 from torchlint.semantic.device.transfers import is_cached
 from torchlint.semantic.question import question
-from torchlint.semantic.time.heat import Heat, heat_of
+from torchlint.semantic.time.heat import Heat
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.assumptions import STEPS, TORCH
 from torchlint.semantic.uses.graph_use import has_no_parameters
-from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import named_device
 from torchlint.semantic.values.value import CPU
 

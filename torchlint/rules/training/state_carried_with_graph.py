@@ -97,9 +97,8 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Hit, Module, Rule
+from torchlint.rule import Hit, Module, Rule, keyword_argument
 from torchlint.rules.training._state_carried_with_graph.states import carried_with_graph
-from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.tree import is_name, keyword_of
 
 rule = Rule(

@@ -90,9 +90,10 @@ from torchlint.rule import (
     Remove,
     Rule,
     Safety,
+    conditions_around,
 )
 from torchlint.semantic.code.calls import contexts_around
-from torchlint.semantic.code.guards import conditions_around, is_interval
+from torchlint.semantic.code.intervals import is_interval
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.tree import method_called
 from torchlint.semantic.code.updates import is_step

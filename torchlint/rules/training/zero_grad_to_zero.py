@@ -78,8 +78,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety
-from torchlint.semantic.code.guards import conditions_around
+from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, conditions_around
 from torchlint.semantic.code.text import mentions
 from torchlint.semantic.code.tree import attr_of, is_name, keyword_of
 from torchlint.semantic.time.step_overhead import over_parameters

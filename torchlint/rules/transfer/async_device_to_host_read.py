@@ -73,14 +73,22 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety
-from torchlint.semantic.code.calls import arguments_of, keyword_argument
+from torchlint.rule import (
+    Fix,
+    Hit,
+    Module,
+    Replace,
+    Rule,
+    Safety,
+    arguments_of,
+    inferred,
+    keyword_argument,
+)
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.device.transfers import certainly_tensor
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values.accelerator import on_accelerator
-from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import named_device
 from torchlint.semantic.values.value import CPU
 

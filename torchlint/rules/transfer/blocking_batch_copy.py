@@ -142,6 +142,7 @@ import libcst as cst
 from torchlint.base.regex import regex
 from torchlint.rule import (
     Fix,
+    Grade,
     Hit,
     InFile,
     Module,
@@ -153,13 +154,16 @@ from torchlint.rule import (
     Severity,
     Transfer,
     arguments_of,
+    conditions_around,
+    heat_of,
+    inferred,
+    on_device,
     one_sentence,
     with_keyword,
 )
 from torchlint.rules.transfer._blocking_batch_copy.loader_sources import loaders_of_batch
 from torchlint.rules.transfer._blocking_batch_copy.overlaps import changed_later, may_overlap
 from torchlint.semantic.code.flow import call_sites, writes_of
-from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of
@@ -190,7 +194,6 @@ from torchlint.semantic.device.transfers import (
 )
 from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.question import question
-from torchlint.semantic.time.heat import Grade, heat_of
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.assumptions import (
     ACCELERATOR,
@@ -206,9 +209,8 @@ from torchlint.semantic.uses.unavoidable_syncs import network_that_waits
 from torchlint.semantic.values import definitions_behind
 from torchlint.semantic.values.accelerator import only_apple
 from torchlint.semantic.values.classes import in_lightning
-from torchlint.semantic.values.inferred import inferred, is_model_call
+from torchlint.semantic.values.inferred import is_model_call
 from torchlint.semantic.values.params import bind
-from torchlint.semantic.values.place import on_device
 from torchlint.semantic.values.value import CPU, CUDA
 
 _COPIES = frozenset(("copy", "memory_format"))
@@ -289,7 +291,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if brought_by_framework(module, node):
         return
     if _only_copied_back(module, node):
-        yield Hit(node, severity=Severity.INFO, message=_BACK)
+        yield Hit(node, severity=Severity.INFO, message=_BACK, named=False)
         return
     loaders = [(module, loader) for loader in feeding_loaders(module, node)]
     loaders = list(dict.fromkeys(loaders or loaders_of_batch(module, transfer.source)))
@@ -301,7 +303,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if worked_on_in_batch(module, node) is not None:
         return
     if _is_tokenized(module, transfer.source):
-        yield Hit(node, severity=Severity.INFO, message=_TOKENIZED)
+        yield Hit(node, severity=Severity.INFO, message=_TOKENIZED, named=False)
         return
     stays = ends_in_wait(module, node)
     if stays is not None and not heat.train:
@@ -325,7 +327,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         # Without workers the training process would pin.
         worth = not loaders or any(sample_cost(*each) is not False for each in loaders)
         if worth and not little:
-            yield Hit(node, severity=severity, message=_WORKERS)
+            yield Hit(node, severity=severity, message=_WORKERS, named=False)
         return
     pins: _Pins = {}
     for where, loader in loaders if unpinned else ():
@@ -337,7 +339,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     pageable = unpinned or unknown
     if fix is not None and pageable and not pins:
         fix = Fix(fix.edits, Safety.SUGGESTION, _ALONE, fix.note)
-    yield Hit(node, words, fix, severity, message)
+    yield Hit(node, words, fix, severity, message, named=False)
 
 
 @rule.on(cst.Call, calls=TRANSFERS, runs="train")
@@ -351,7 +353,7 @@ def check_cut(node: cst.Call, module: Module) -> Iterator[Hit]:
     scope = module.scope(node)
     pins = (method_called(call) == "pin_memory" for call in module.within(scope, cst.Call))
     if _is_cut(module, transfer.source, _CUT_DEPTH) and not any(pins):
-        yield Hit(node, message=_SLICED, severity=Severity.INFO)
+        yield Hit(node, message=_SLICED, severity=Severity.INFO, named=False)
 
 
 def _is_cut(module: Module, source: cst.BaseExpression, depth: int) -> bool:

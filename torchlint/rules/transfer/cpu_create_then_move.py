@@ -123,7 +123,12 @@ from torchlint.rule import (
     Safety,
     Severity,
     Transfer,
+    conditions_around,
+    heat_of,
+    inferred,
+    keyword_argument,
     nested,
+    on_device,
     one_sentence,
     wait_for,
     with_keyword,
@@ -131,9 +136,7 @@ from torchlint.rule import (
 from torchlint.rules.transfer._cpu_create_then_move.host_indices import host_index
 from torchlint.rules.transfer._cpu_create_then_move.index_fixes import index_fix, indexed_besides
 from torchlint.rules.transfer._cpu_create_then_move.placement import placement_of, spare_move
-from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.flow import reads_of
-from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.code.tree import attr_of, method_called
 from torchlint.semantic.device.factories import (
@@ -148,7 +151,6 @@ from torchlint.semantic.device.factories import (
 from torchlint.semantic.device.host_reads import host_copy
 from torchlint.semantic.device.transfers import TRANSFERS, certainly_tensor, is_cached, transfer_of
 from torchlint.semantic.device.uploads import tensor_data
-from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.time.once import runs_once
 from torchlint.semantic.torch import dtypes, ops
 from torchlint.semantic.uses.assumptions import PATCHED, TORCH
@@ -160,9 +162,7 @@ from torchlint.semantic.uses.unavoidable_syncs import (
     waits_to_copy_up,
 )
 from torchlint.semantic.values.definitions_behind import functions, returned
-from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.params import bind
-from torchlint.semantic.values.place import on_device
 from torchlint.semantic.values.tensor_types import device_flag
 from torchlint.semantic.values.value import CPU
 

@@ -98,15 +98,24 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.rule import Hit, Module, Rule, Safety, Severity, deletion
-from torchlint.semantic.code.calls import keyword_argument
+from torchlint.rule import (
+    Grade,
+    Hit,
+    Module,
+    Rule,
+    Safety,
+    Severity,
+    conditions_around,
+    deletion,
+    heat_of,
+    inferred,
+    keyword_argument,
+)
 from torchlint.semantic.code.flow import call_sites, callees_of
-from torchlint.semantic.code.guards import conditions_around, throttled
+from torchlint.semantic.code.guards import throttled
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.tree import method_called
 from torchlint.semantic.device.possible_waits import SYNCHRONISERS, synchroniser
-from torchlint.semantic.time.heat import Grade, heat_of
-from torchlint.semantic.values.inferred import inferred
 
 _CLOCK = regex(
     r"(^|[._])(time|time_ns|perf_counter(_ns)?|monotonic(_ns)?|process_time(_ns)?|default_timer|now|elapsed_time|tic|"

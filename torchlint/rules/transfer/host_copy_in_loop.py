@@ -137,12 +137,16 @@ from torchlint.fixes.reads_together import alone
 from torchlint.rule import (
     Append,
     Fix,
+    Grade,
     Hit,
     Module,
     Replace,
     Rule,
     Safety,
     Severity,
+    heat_of,
+    inferred,
+    on_device,
     one_sentence,
     wait_for,
 )
@@ -161,7 +165,7 @@ from torchlint.semantic.code.reaching import assigned_to, definitions_of, reader
 from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, keyword_of, method_called
 from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_reads, widened_copy
 from torchlint.semantic.question import question
-from torchlint.semantic.time.heat import Grade, heat_of, inner_loop, loop_in_sight
+from torchlint.semantic.time.heat import inner_loop, loop_in_sight
 from torchlint.semantic.time.loops import LoopKind, loop_kind
 from torchlint.semantic.uses.accumulators import (
     fresh_per_iteration,
@@ -188,8 +192,6 @@ from torchlint.semantic.uses.unavoidable_syncs import (
     waits_for_the_same,
 )
 from torchlint.semantic.values.definitions_behind import functions
-from torchlint.semantic.values.inferred import inferred
-from torchlint.semantic.values.place import on_device
 from torchlint.semantic.values.value import CPU
 
 _NUMBERS = ("builtins.float", "builtins.int", "builtins.bool")

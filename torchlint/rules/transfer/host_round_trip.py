@@ -104,6 +104,7 @@ from torchlint.rule import (
     Rule,
     Safety,
     Severity,
+    inferred,
     one_sentence,
 )
 from torchlint.rules.transfer._host_round_trip.round_trips import SENDS, RoundTrip, round_trip
@@ -112,7 +113,6 @@ from torchlint.semantic.code.scopes import is_compiled
 from torchlint.semantic.device.host_reads import host_copy
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.host_needs import needed_at_once, worked_on_by_host
-from torchlint.semantic.values.inferred import inferred
 
 rule = Rule(
     __name__,

@@ -108,10 +108,11 @@ from torchlint.rule import (
     Replace,
     Rule,
     Safety,
+    inferred,
+    keyword_argument,
     one_sentence,
     with_keyword,
 )
-from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.numbers import spelled_number
 from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.device.transfers import is_cached, transfer_of
@@ -120,7 +121,6 @@ from torchlint.semantic.uses.assumptions import PATCHED, TORCH
 from torchlint.semantic.uses.observers import scripted
 from torchlint.semantic.uses.packed_lengths import becomes_lengths
 from torchlint.semantic.uses.unavoidable_syncs import copied_up_beside
-from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import named_device, of_host_argument
 from torchlint.semantic.values.value import ACCEL, CUDA
 

@@ -105,10 +105,21 @@ from torchlint.fixes.after_loop import done_after_loop, rare_reads_as_numbers
 from torchlint.fixes.expressions import detached, method_call
 from torchlint.fixes.log_every_n import log_every_n, logged_every
 from torchlint.fixes.reads_together import alone, read_at_once, shown_if_in_vain
-from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Severity, one_sentence, wait_for
+from torchlint.rule import (
+    Fix,
+    Hit,
+    Module,
+    Replace,
+    Rule,
+    Safety,
+    Severity,
+    heat_of,
+    one_sentence,
+    wait_for,
+)
 from torchlint.semantic.code.bindings import names_of_outer_scopes, sole_definition
 from torchlint.semantic.code.flow import reads_of
-from torchlint.semantic.code.guards import interval_of_one
+from torchlint.semantic.code.intervals import interval_of_one
 from torchlint.semantic.data.evaluated_batches import waits_anyway
 from torchlint.semantic.data.per_step_use import (
     LOG_EVERY,
@@ -122,7 +133,6 @@ from torchlint.semantic.data.per_step_use import (
     shown_tensors,
 )
 from torchlint.semantic.device.host_reads import HostRead, number_kind, scalar_reads
-from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.uses.accumulators import changed_below, fresh_per_iteration, uses_of_number
 from torchlint.semantic.uses.assumptions import FRAMES, LOSSES, TORCH
 from torchlint.semantic.uses.meters import meter_in_numpy, meter_on_host

@@ -109,16 +109,17 @@ from torchlint.rule import (
     Replace,
     Rule,
     Safety,
+    Transfer,
+    inferred,
     with_keyword,
 )
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.text import explained
 from torchlint.semantic.code.tree import attr_of, has_star, method_called
-from torchlint.semantic.device.transfers import Transfer, is_cached, transfer_of
+from torchlint.semantic.device.transfers import is_cached, transfer_of
 from torchlint.semantic.device.uploads import Upload, host_data, upload_of
 from torchlint.semantic.torch import dtypes, ops
-from torchlint.semantic.values.inferred import inferred
 
 _NOTE = (
     "The numbers come from the device's generator: they differ from those of before, and so do "

@@ -100,7 +100,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.fixes.before_loop import brought_to_host
-from torchlint.rule import Fix, Grade, Hit, Module, Rule, Severity
+from torchlint.rule import Fix, Grade, Hit, Module, Rule, Severity, heat_of, inferred, on_device
 from torchlint.rules.transfer._shape_dependent_sync_op.folded_masks import folded_into
 from torchlint.rules.transfer._shape_dependent_sync_op.masked_fixes import masked_fix
 from torchlint.semantic.code.destinations import destinations
@@ -116,13 +116,11 @@ from torchlint.semantic.device.value_sized import (
     unsized,
 )
 from torchlint.semantic.question import question
-from torchlint.semantic.time.heat import heat_of, inner_loop
+from torchlint.semantic.time.heat import inner_loop
 from torchlint.semantic.time.iterations import is_structural, iteration_count
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.host_loops import host_loop
 from torchlint.semantic.uses.unavoidable_syncs import iteration_waits, stays_beside, wait_that_stays
-from torchlint.semantic.values.inferred import inferred
-from torchlint.semantic.values.place import on_device
 
 _COPY_FIRST = (
     "the result goes to the host in any case: copy the whole before the loop, or take what the "

@@ -168,7 +168,19 @@ import libcst as cst
 from torchlint.fixes.after_loop import done_after_loop
 from torchlint.fixes.before_loop import elements_on_host
 from torchlint.fixes.reads_together import LOGGED, alone, in_vain, read_at_once, shown_if_in_vain
-from torchlint.rule import Fix, Hit, Module, Rule, Safety, Severity, Wait, wait_for
+from torchlint.rule import (
+    Fix,
+    Grade,
+    Hit,
+    Module,
+    Rule,
+    Safety,
+    Severity,
+    Wait,
+    heat_of,
+    inferred,
+    wait_for,
+)
 from torchlint.rules.transfer._sync_scalar_read_in_loop.deferred_reads import (
     LOGGED_EVERY_N,
     Deferred,
@@ -195,7 +207,7 @@ from torchlint.semantic.data.evaluated_batches import (
 from torchlint.semantic.data.per_step_use import LOG_EVERY, logged_in, read_before
 from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_reads, selected_by
 from torchlint.semantic.question import question
-from torchlint.semantic.time.heat import Grade, heat_of, loop_in_sight
+from torchlint.semantic.time.heat import loop_in_sight
 from torchlint.semantic.time.loops import endless
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.accumulators import changed_below
@@ -211,7 +223,6 @@ from torchlint.semantic.uses.host_needs import (
     sizes,
 )
 from torchlint.semantic.uses.unavoidable_syncs import waited_before, waits_for_the_same
-from torchlint.semantic.values.inferred import inferred
 
 rule = Rule(
     __name__,

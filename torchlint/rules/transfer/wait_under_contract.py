@@ -116,7 +116,7 @@ from torchlint.rules.transfer._wait_under_contract.contract import (
     is_under_contract,
     qualified_name,
 )
-from torchlint.semantic.code.guards import off_the_gpu
+from torchlint.semantic.code.off_the_gpu import off_the_gpu
 from torchlint.semantic.data.per_step_use import logging_call, shown_tensors
 from torchlint.semantic.device.possible_waits import (
     READ,

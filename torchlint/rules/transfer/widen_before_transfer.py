@@ -82,17 +82,15 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Hit, Module, Rule
+from torchlint.rule import Hit, Module, Rule, arguments_of, inferred
 from torchlint.rules.transfer._widen_before_transfer.exact_dtypes import (
     BYTES,
     cast_target,
     exact_dtype_of,
     named_dtype,
 )
-from torchlint.semantic.code.calls import arguments_of
 from torchlint.semantic.device.host_reads import host_copy
 from torchlint.semantic.device.transfers import TRANSFERS, transfer_of
-from torchlint.semantic.values.inferred import inferred
 
 _BACK = (
     "casting to {narrow} behind the copy to the CPU sends {k} times the bytes; cast on the "

@@ -108,6 +108,9 @@ from torchlint.rule import (
     Rule,
     Safety,
     Severity,
+    heat_of,
+    inferred,
+    on_device,
     wait_for,
 )
 from torchlint.rules.vectorize._branch_on_device_tensor.fixes import (
@@ -120,15 +123,13 @@ from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.truth import ASKING, TESTS, asked_for_truth
-from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.torch import ops
 from torchlint.semantic.torch.spelling import LOSS, called
 from torchlint.semantic.uses.host_elements import host_elements
 from torchlint.semantic.uses.host_loops import host_loop
 from torchlint.semantic.uses.host_needs import ends_a_loop, sizes
 from torchlint.semantic.uses.unavoidable_syncs import wait_that_stays
-from torchlint.semantic.values.inferred import inferred
-from torchlint.semantic.values.place import on_device, perhaps_on_device
+from torchlint.semantic.values.place import perhaps_on_device
 
 _FINITE = tuple(ops.having("finite"))
 _COMPARES = ("torch.equal", "torch.allclose", "torch.is_nonzero")

@@ -86,10 +86,19 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.fixes.expressions import as_receiver
-from torchlint.rule import Fix, Grade, Hit, Module, Replace, Rule, Safety, Severity
-from torchlint.semantic.time.heat import heat_of
+from torchlint.rule import (
+    Fix,
+    Grade,
+    Hit,
+    Module,
+    Replace,
+    Rule,
+    Safety,
+    Severity,
+    heat_of,
+    on_device,
+)
 from torchlint.semantic.uses.elements import one_tensor
-from torchlint.semantic.values.place import on_device
 
 _CALLS = {
     "builtins.sum": ".sum(0)",

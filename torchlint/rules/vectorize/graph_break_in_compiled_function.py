@@ -85,14 +85,11 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.rule import Hit, Module, Rule
-from torchlint.semantic.code.calls import keyword_argument
-from torchlint.semantic.code.guards import conditions_around
+from torchlint.rule import Hit, Module, Rule, conditions_around, inferred, keyword_argument
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.tree import is_name, operands
 from torchlint.semantic.time.step_overhead import compiled_by
 from torchlint.semantic.torch import ops
-from torchlint.semantic.values.inferred import inferred
 
 _CALLS = {
     "builtins.print": "print()",

@@ -92,12 +92,13 @@ from torchlint.rule import (
     Rule,
     Safety,
     Severity,
+    heat_of,
+    inferred,
     one_sentence,
     wait_for,
 )
 from torchlint.semantic.code.guards import throttled
 from torchlint.semantic.code.text import mentions
-from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.uses.elements import (
     ElementReads,
     element_reads,
@@ -105,7 +106,6 @@ from torchlint.semantic.uses.elements import (
 )
 from torchlint.semantic.uses.host_elements import HostElements, stays_as_it_is
 from torchlint.semantic.uses.observers import scripted
-from torchlint.semantic.values.inferred import inferred
 
 rule = Rule(
     __name__,

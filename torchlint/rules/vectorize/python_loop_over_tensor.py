@@ -102,7 +102,7 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.fixes.before_loop import brought_to_host
-from torchlint.rule import Hit, Module, Rule, Severity
+from torchlint.rule import Hit, Module, Rule, Severity, inferred, on_device
 from torchlint.rules.vectorize._python_loop_over_tensor.bodies import (
     counts_elements,
     fills_rows,
@@ -136,9 +136,7 @@ from torchlint.semantic.uses.elements import asked_for_type, one_tensor
 from torchlint.semantic.uses.host_loops import host_loop
 from torchlint.semantic.values.accelerator import on_accelerator
 from torchlint.semantic.values.definitions_behind import functions
-from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.operations import operation_of
-from torchlint.semantic.values.place import on_device
 
 _REDUCTIONS = frozenset(f"builtins.{name}" for name in ("sum", "max", "min", "any", "all"))
 _FEW = 8

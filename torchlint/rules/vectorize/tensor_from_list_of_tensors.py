@@ -80,13 +80,11 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Severity
+from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Severity, heat_of, inferred
 from torchlint.semantic.code.guards import throttled
 from torchlint.semantic.code.tree import keyword_of
-from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.elements import element_reads, holds_device_tensors
-from torchlint.semantic.values.inferred import inferred
 
 _FACTORIES = ops.dotted("from-data", "lists")
 _UNTYPED = ops.dotted("from-data", "lists", "own-dtype")

@@ -89,13 +89,24 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.rule import Fix, Grade, Hit, InsertAfter, Module, Replace, Rule, Safety, Severity
+from torchlint.rule import (
+    Fix,
+    Grade,
+    Hit,
+    InsertAfter,
+    Module,
+    Replace,
+    Rule,
+    Safety,
+    Severity,
+    heat_of,
+    inferred,
+)
 from torchlint.semantic.code.bindings import binds_globally
 from torchlint.semantic.code.flow import reads_of, writes_of
-from torchlint.semantic.code.guards import most_iterations
+from torchlint.semantic.code.intervals import most_iterations
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import attr_of, is_name, keyword_of
-from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.time.iterations import (
     is_reset,
     is_structural,
@@ -105,7 +116,7 @@ from torchlint.semantic.time.iterations import (
 from torchlint.semantic.time.loops import LoopKind, has_model_call, loop_kind
 from torchlint.semantic.time.runs import runs_model
 from torchlint.semantic.torch import ops
-from torchlint.semantic.values.inferred import inferred, is_loader
+from torchlint.semantic.values.inferred import is_loader
 from torchlint.semantic.values.value import CPU
 
 _TORCH = ops.dotted("join") - {"torch.stack"}

@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import libcst as cst
 
-from torchlint.semantic.code.tree import attr_of
+from torchlint.base.regex import regex
+from torchlint.semantic.code.conditions import Condition, certain
+from torchlint.semantic.code.names import Names
+from torchlint.semantic.code.tree import Tree, attr_of
 from torchlint.semantic.torch import ops
 
 _KEPT = ops.having("move") | ops.having("cast") | ops.having("same")
@@ -17,9 +21,65 @@ _GIVEN = ops.having("from-data") | {"new_tensor", "float", "int", "bool"}
 """Functions that give the number which they are given."""
 _MARKS = frozenset(("sum", "any", "count_nonzero"))
 _TRAITS = ("device", "dtype", "shape")
+_SIZES = frozenset(("numel", "nelement", "size"))
+_EXCEPTION = regex(
+    r"(^|_|is)(dones?|terminat\w*|truncat\w*|finish\w*|ended|stop\w*|nans?|infs?|(in|un)valid\w*|bad"
+    r"|over\w*|reset\w*|chang\w*|exceed\w*|outliers?|violat\w*|collid\w*|fail\w*|errors?)(_|$)",
+    re.IGNORECASE,
+)
+"""What is marked in a few steps alone."""
 
 
-def is_fallback(branch: Sequence[cst.CSTNode]) -> bool:
+def nothing_to_compute(tree: Tree, names: Names, condition: Condition) -> bool:
+    """Say whether a branch is for nothing: a tensor or list without elements, or the number 0,
+    by which its other side divides: ``s / n if n > 0 else torch.zeros(())``. A branch that
+    gives constants alone is so as well where no element is marked, or where tensors differ in
+    their dtypes or devices."""
+    place = _zero(condition.test, condition.needed)
+    if _gives_constants(tree, names, condition, place):
+        return True
+    if place is None:
+        return False
+    if _counts_elements(place):
+        return True
+    order, around = tree.order, tree.parents[condition.test]
+    if isinstance(around, cst.If):  # What stands behind it may be its other side.
+        around = tree.parents[around]
+    return any(
+        isinstance(each.operator, (cst.Divide, cst.FloorDivide))
+        and order[each] > order[condition.test]
+        and not any(tree.is_within(each, line) for line in condition.branch)
+        and tree.spelled(each.right, place)
+        for each in tree.within(around, cst.BinaryOperation)
+    )
+
+
+def _gives_constants(
+    tree: Tree, names: Names, condition: Condition, place: cst.BaseExpression | None
+) -> bool:
+    """Say whether one side of a test gives constants, where nothing is marked or tensors are
+    of two kinds, and the other side computes."""
+    around = tree.parents[condition.test]
+    branch = condition.branch
+    other: Sequence[cst.CSTNode] = ()
+    if isinstance(around, cst.IfExp):
+        sides = ((around.orelse,), (around.body,))
+        branch, other = sides[condition.needed], sides[not condition.needed]
+    elif isinstance(around, cst.If) and isinstance(around.orelse, cst.Else):
+        other = (around.orelse if condition.needed else around).body.body
+    if not _is_fallback(branch) or _is_fallback(other):
+        return False
+    if isinstance(place, cst.Name):
+        _, bindings = names.bindings(place.value, place)
+        place = bindings[0].value if len(bindings) == 1 else None
+    marked = place is not None and _counts_marks(place)
+    asked = tree.within(condition.test, cst.Name)
+    if marked and not any(_EXCEPTION.search(each.value) for each in asked):
+        return True
+    return certain(condition.test, condition.needed, _differ)
+
+
+def _is_fallback(branch: Sequence[cst.CSTNode]) -> bool:
     """Say whether statements bind or return constants and do nothing else, or are one constant."""
     parts = [
         each
@@ -66,20 +126,20 @@ def _is_zero(node: cst.BaseExpression) -> bool:
     return isinstance(node, (cst.Integer, cst.Float)) and not node.evaluated_value
 
 
-def counts_marks(node: cst.BaseExpression) -> bool:
+def _counts_marks(node: cst.BaseExpression) -> bool:
     """Say whether something is 0 where no element is marked, or found: ``mask.sum()``,
     ``mask.any()``, ``len(found)``."""
     match node:
         case cst.Call(func=cst.Name("len")):
             return True
         case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name("item")), args=[]):
-            return counts_marks(inner)
+            return _counts_marks(inner)
         case cst.Call(func=cst.Attribute(attr=cst.Name(name))):
             return name in _MARKS
     return False
 
 
-def differ(test: cst.BaseExpression, needed: bool) -> bool:
+def _differ(test: cst.BaseExpression, needed: bool) -> bool:
     """Say whether a test holds only where two tensors differ in what they are: their device, dtype
     or shape."""
     match test:
@@ -88,4 +148,37 @@ def differ(test: cst.BaseExpression, needed: bool) -> bool:
         ):
             other = isinstance(operator, cst.NotEqual if needed else cst.Equal)
             return other and any(attr_of(side) in _TRAITS for side in (left, right))
+    return False
+
+
+def _zero(test: cst.BaseExpression, needed: bool) -> cst.BaseExpression | None:
+    """Return what is 0 (or less) where a test is as needed."""
+    match test:
+        case cst.UnaryOperation(operator=cst.Not(), expression=inner):
+            return _zero(inner, not needed)
+        case cst.Comparison(
+            left=left,
+            comparisons=[
+                cst.ComparisonTarget(
+                    operator=operator, comparator=cst.Integer("0") | cst.Float("0.0" | "0.")
+                )
+            ],
+        ):
+            none = (cst.Equal, cst.LessThanEqual) if needed else (cst.NotEqual, cst.GreaterThan)
+            return left if isinstance(operator, none) else None
+        case cst.Name() | cst.Attribute() | cst.Call():
+            return None if needed else test
+    return None
+
+
+def _counts_elements(node: cst.BaseExpression) -> bool:
+    """Say whether a number is one of elements, or of a size: ``len(x)``, ``x.numel()``,
+    ``x.shape[0]``."""
+    match node:
+        case cst.Call(func=cst.Name("len")):
+            return True
+        case cst.Call(func=cst.Attribute(attr=cst.Name(name))):
+            return name in _SIZES
+        case cst.Subscript(value=cst.Attribute(attr=cst.Name("shape"))):
+            return True
     return False

@@ -126,6 +126,7 @@ class Flags:
         names: its names.
         scopes: its classes and functions.
         flow: its calls.
+        reaching: its definitions.
         rare: says whether a test has a truth only now and then.
         throttled: says whether a node of a loop or function runs only now and then there.
         unfinite: says whether it runs there only after a NaN or an infinity.
@@ -138,6 +139,7 @@ class Flags:
         names: Names,
         scopes: Scopes,
         flow: Flow,
+        reaching: Reaching,
         rare: Callable[[cst.BaseExpression, bool], bool],
         throttled: Callable[[cst.CSTNode, cst.CSTNode | None], bool],
         unfinite: Callable[[cst.CSTNode, cst.CSTNode | None], bool],
@@ -147,6 +149,7 @@ class Flags:
         self.names = names
         self.scopes = scopes
         self.flow = flow
+        self.reaching = reaching
         self._rare = rare
         self._throttled = throttled
         self._unfinite = unfinite
@@ -157,7 +160,6 @@ class Flags:
         self._turned_on: dict[str, bool] = {}
         self._inner = False
         """Whether what is handed on comes to a test in a loop."""
-        self.reaching = Reaching(self.tree, self.names, self.flow)
         self.further: list[tuple[str, Flag]] | None = None
         """Where another file asks: parameters of functions here of which that file has to ask on,
         and which are taken to be as needed."""

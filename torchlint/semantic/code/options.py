@@ -11,9 +11,10 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.base.regex import regex
+from torchlint.semantic.code.conditions import conditions
 from torchlint.semantic.code.constructions import Handed, Parameter, Value
+from torchlint.semantic.code.debug_flags import given_to
 from torchlint.semantic.code.flow import call_sites, escapes
-from torchlint.semantic.code.guards import guards
 from torchlint.semantic.code.left_out import TESTED
 from torchlint.semantic.code.named_tests import names
 from torchlint.semantic.code.names import dotted_text
@@ -52,7 +53,7 @@ def option_left_off(
     An option is an attribute: of a constructor's parameter, of what ``add_argument`` adds, or a
     field of a class. Which program runs, and on which devices, is no option of a step.
     """
-    return guards(module).condition(node, until, functools.partial(_left_off, module))
+    return conditions(module).condition(node, until, functools.partial(_left_off, module))
 
 
 @question(
@@ -112,7 +113,7 @@ def _off(module: Module, place: cst.Attribute, wanted: str) -> bool:
     cls, name = module.class_of(place), place.attr.value
     if cls is None or dotted_text(place.value) != "self":
         return _stays_off(module, name, wanted, declared=False)
-    values = list(guards(module).given_to(cls, name))
+    values = list(given_to(module.tree, cls, name))
     if len(values) == 1 and (asked := _asked_by_name(values[0])) is not None:
         option, default = asked
         return _is_off(default, wanted) and all(

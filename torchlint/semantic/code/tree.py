@@ -328,6 +328,10 @@ class Tree:
             found = [each for each in found if owners[each] is owner or each is node]
         return iter(found)
 
+    def spelled(self, node: cst.CSTNode, place: cst.CSTNode) -> bool:
+        """Say whether a part of a node is written as a name, attribute or other place is."""
+        return any(each.deep_equals(place) for each in self.within(node, type(place)))
+
     def is_within(self, node: cst.CSTNode, outer: cst.CSTNode) -> bool:
         """Say whether `node` is `outer` or lies inside it."""
         return self.order[outer] <= self.order[node] <= self.ends[outer]

@@ -10,7 +10,7 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.semantic.code.bindings import sole_definition
-from torchlint.semantic.code.guards import conditions_around
+from torchlint.semantic.code.conditions import conditions_around
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 

@@ -17,8 +17,8 @@ import libcst as cst
 
 from torchlint.base.records import frozen
 from torchlint.base.regex import regex
+from torchlint.semantic.code.conditions import conditions_around
 from torchlint.semantic.code.flow import callees_of, reads_of, writes_of
-from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.text import remarked

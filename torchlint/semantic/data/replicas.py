@@ -9,8 +9,9 @@ import libcst as cst
 
 from torchlint.base.records import frozen
 from torchlint.base.regex import regex
+from torchlint.semantic.code.conditions import conditions_around
 from torchlint.semantic.code.flow import call_sites, callees_of
-from torchlint.semantic.code.guards import conditions_around, is_interval
+from torchlint.semantic.code.intervals import is_interval
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import base_names, local_class
 from torchlint.semantic.code.tree import has_star, method_called

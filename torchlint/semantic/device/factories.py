@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 import libcst as cst
 
 from torchlint.semantic.code.calls import arguments_of, keyword_argument
+from torchlint.semantic.code.conditions import conditions_around
 from torchlint.semantic.code.destinations import destinations
 from torchlint.semantic.code.flow import reads_of
-from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import attr_of, is_name, keyword_of, positional
 from torchlint.semantic.device.host_reads import widened_copy

@@ -8,8 +8,8 @@ import libcst as cst
 
 from torchlint.base.records import frozen
 from torchlint.semantic.code.calls import arguments_of
+from torchlint.semantic.code.conditions import conditions_around
 from torchlint.semantic.code.flow import reads_of
-from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.scopes import method_of, scopes

@@ -18,11 +18,12 @@ from torchlint.base.records import frozen
 from torchlint.base.regex import regex
 from torchlint.base.trail import Dependencies
 from torchlint.semantic.code.benchmarks import is_benchmark
+from torchlint.semantic.code.conditions import conditions_around
 from torchlint.semantic.code.flow import callees_of, writes_of
-from torchlint.semantic.code.guards import conditions_around, unreached
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import name_outside
 from torchlint.semantic.code.tree import is_name, last_name
+from torchlint.semantic.code.unreached import unreached
 from torchlint.semantic.elsewhere import Definition
 from torchlint.semantic.module import Module
 from torchlint.semantic.project import exports

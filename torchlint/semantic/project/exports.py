@@ -10,10 +10,12 @@ import libcst as cst
 from torchlint.base.records import frozen
 from torchlint.semantic.code import iterated
 from torchlint.semantic.code.bindings import top_level
+from torchlint.semantic.code.conditions import conditions_around
 from torchlint.semantic.code.flow import writes_of
-from torchlint.semantic.code.guards import conditions_around, guards, unreached
+from torchlint.semantic.code.guards import guards
 from torchlint.semantic.code.scopes import own_method, scopes
 from torchlint.semantic.code.tree import keyword_of
+from torchlint.semantic.code.unreached import unreached
 from torchlint.semantic.module import Module
 from torchlint.semantic.time.autograd import no_grad
 from torchlint.semantic.time.heat import Caller, function_heat, heat_of

@@ -24,6 +24,7 @@ from torchlint.semantic.project.callers import (
 )
 from torchlint.semantic.project.exports import ArgumentRead
 from torchlint.semantic.project.index import CLASS, FUNCTION
+from torchlint.semantic.project.offered import dependencies
 from torchlint.semantic.project.project import Project
 from torchlint.semantic.project.reach import MINE, OUTSIDE, Aim, reach, stem_of
 from torchlint.semantic.torch import names as torch_names
@@ -75,7 +76,7 @@ class Outside:
         ):
             return None
         if dotted not in self._found:
-            found = self.project.find(self.path, dotted)
+            found = self.project.definitions.find(self.path, dotted)
             self._found[dotted] = (
                 found if isinstance(found, Definition) and found.path != self.path else None
             )
@@ -87,7 +88,7 @@ class Outside:
             return next(
                 (f"{star}.{name}" for star in stars if torch_names.exports(star, name)), None
             )
-        found = self.project.starred(self.path, stars, [name])
+        found = self.project.definitions.starred(self.path, stars, [name])
         if isinstance(found, Definition):
             return next(
                 (f"{star}.{name}" for star in stars if self._is(f"{star}.{name}", found)), None
@@ -98,10 +99,13 @@ class Outside:
         """Say whether a star import of this file might bind `name`, as far as is known."""
         if self.project is None:
             return any(torch_names.may_export(star, name) for star in stars)
-        return self.project.may_star(self.path, stars, name)
+        return self.project.definitions.may_star(self.path, stars, name)
 
     def _is(self, dotted: str, definition: Definition) -> bool:
-        return self.project is not None and self.project.find(self.path, dotted) == definition
+        return (
+            self.project is not None
+            and self.project.definitions.find(self.path, dotted) == definition
+        )
 
     def lineage(self, dotted: str | None) -> Lineage:
         """Return the ancestors of a class of another file, itself first; nothing where it is none
@@ -109,7 +113,7 @@ class Outside:
         found = self.find(dotted)
         if self.project is None or found is None or found.kind != CLASS:
             return _NO_LINEAGE
-        return self.project.lineage(found)
+        return self.project.definitions.lineage(found)
 
     def named(self, value: Value) -> Definition | None:
         """Return the class of another file that an instance is of; see `instance`."""
@@ -133,7 +137,9 @@ class Outside:
 
     def _instance(self, cls: Definition) -> Value:
         assert self.project is not None
-        bases = [torch_names.canonical(name) for name in self.project.lineage(cls).outside]
+        bases = [
+            torch_names.canonical(name) for name in self.project.definitions.lineage(cls).outside
+        ]
         if "torch.utils.data.DataLoader" in bases:
             return Value("loader", name=f"{cls.path}:{cls.name}")
         if any(name.startswith("torch.optim.") for name in bases):
@@ -161,7 +167,9 @@ class Outside:
             return known is None or known.reaches(
                 Aim(name, lambda dotted: MINE if dotted.rpartition(".")[2] == stem else OUTSIDE)
             )
-        return self.project.reaches(path, text, path, name) or self.project.reached(path, name)
+        return self.project.definitions.reaches(path, text, path, name) or self.project.reached(
+            path, name
+        )
 
     def uses(self, name: str) -> bool | None:
         """Say whether the program uses a function or class of this file that stands in no other
@@ -204,14 +212,14 @@ class Outside:
 
     def in_package(self) -> bool:
         """Say whether this file lies in a package of the project, beside an ``__init__.py``."""
-        return self.project is not None and self.project.search.in_package(self.path)
+        return self.project is not None and self.project.files.search.in_package(self.path)
 
     def recorded(self) -> bool:
         """Say whether this file lies in a folder of what programs wrote, beside no ``__init__.py``:
         a copy that says how a run was made."""
         if self.project is None or self.in_package():
             return False
-        folders = os.path.relpath(self.path, self.project.search.root).split(os.sep)[:-1]
+        folders = os.path.relpath(self.path, self.project.files.search.root).split(os.sep)[:-1]
         return not _RECORDS.isdisjoint(map(str.lower, folders))
 
     def of_library(self) -> bool:
@@ -220,11 +228,15 @@ class Outside:
 
     def dependencies(self) -> Iterator[str]:
         """Yield the texts that may list what this file depends on."""
-        return self.project.dependencies(self.path) if self.project is not None else iter(())
+        return dependencies(self.project.files, self.path) if self.project is not None else iter(())
 
     def is_ours(self, dotted: str) -> bool:
         """Say whether a module that an import statement of this file names lies in the project."""
-        found = self.project.imported(self.path, dotted) if self.project is not None else dotted
+        found = (
+            self.project.definitions.imported(self.path, dotted)
+            if self.project is not None
+            else dotted
+        )
         return not isinstance(found, str)
 
     # -- facts -------------------------------------------------------------------------------------
@@ -240,7 +252,7 @@ class Outside:
         if found.kind != FUNCTION:
             return UNKNOWN
         if not self.deep and self.project is not None:
-            made = self.project.made_by(found)
+            made = self.project.definitions.made_by(found)
             return self._instance(made) if made is not None else UNKNOWN
         key = (found, exports.shape(call), tuple(exports.plain(value) for value in given))
         return (
@@ -306,10 +318,10 @@ class Outside:
         file's analysis."""
         if not self.deep or self.project is None:
             return None
-        if not self.project.knows(key, definition.path):
+        if not self.project.analyses.knows(key, definition.path):
             module = self._facts(definition, needed)
-            self.project.answers[key] = question(module) if module is not None else None
-        found: T | None = self.project.answers[key]
+            self.project.analyses.answers[key] = question(module) if module is not None else None
+        found: T | None = self.project.analyses.answers[key]
         return found
 
     def callers(self, classes: Iterable[Definition], method: str) -> Iterator[Caller]:
@@ -329,14 +341,14 @@ class Outside:
             name is not None
             and self.deep
             and self.project is not None
-            and self.project.may_run_often(Definition(self.path, name, MEMBER))
+            and self.project.calls.may_run_often(Definition(self.path, name, MEMBER))
         )
 
     def calls(self, name: str | None) -> Told[CallSite] | tuple[()]:
         """Return the calls of a function of this file in others."""
         if name is None or not self.deep or self.project is None:
             return ()
-        return self.project.calls(Definition(self.path, name, MEMBER))
+        return self.project.calls.sites(Definition(self.path, name, MEMBER))
 
     def passed(self, name: str | None, *, trains: bool) -> Told[Given] | tuple[()]:
         """Return what the calls of a function of this file in others pass, each as its arguments'
@@ -344,7 +356,7 @@ class Outside:
         train in a loop of its own."""
         if name is None or self.project is None or not (trains or self.may_run_often(name)):
             return ()
-        return self.project.passed(Definition(self.path, name, MEMBER))
+        return self.project.calls.passed(Definition(self.path, name, MEMBER))
 
     def flag(self, name: str | None, flag: Flag) -> tuple[bool, ...] | None:
         """Return of each call in another file that may be one of a function of this one whether it
@@ -352,7 +364,11 @@ class Outside:
         None where that is not asked for."""
         if name is None or self.project is None:
             return ()
-        return self.project.flag(Definition(self.path, name, MEMBER), flag) if self.deep else None
+        return (
+            self.project.calls.flag(Definition(self.path, name, MEMBER), flag)
+            if self.deep
+            else None
+        )
 
     def rarely_returns(self, definitions: Iterable[Definition], method: str, needed: bool) -> bool:
         """Say whether a function of another file, or a method of the first of these classes that
@@ -366,10 +382,12 @@ class Outside:
         project = self.project
         if project is None:
             return False
-        near = [each for each in definitions if any(project.says(each.path, s) for s in _STEPS)]
+        near = [
+            each for each in definitions if any(project.files.says(each.path, s) for s in _STEPS)
+        ]
         if self.deep:
             return self._is_so(exports.takes_step, near, method)
-        known = (project.steps_as_written(each.path, each.name, method) for each in near)
+        known = (project.calls.steps_as_written(each.path, each.name, method) for each in near)
         return next((found for found in known if found is not None), False)
 
     def _is_so(
@@ -382,12 +400,12 @@ class Outside:
         """Say what the first file says that defines the function or method."""
         for each in definitions if self.deep else ():
             key = (question, each, method, *more)
-            if self.project is not None and not self.project.knows(key, each.path):
+            if self.project is not None and not self.project.analyses.knows(key, each.path):
                 module = self._facts(each, f"def {method or each.name}")
-                self.project.answers[key] = (
+                self.project.analyses.answers[key] = (
                     question(module, each.name, method, *more) if module is not None else None
                 )
-            known = self.project.answers[key] if self.project is not None else None
+            known = self.project.analyses.answers[key] if self.project is not None else None
             if known is not None:
                 return bool(known)
         return False
@@ -396,7 +414,9 @@ class Outside:
         """Yield the calls of a function of any file in the others, each with the analysis of its
         file."""
         if self.deep and self.project is not None:
-            yield from self.project.calling(Definition(definition.path, definition.name, MEMBER))
+            yield from self.project.calls.calling(
+                Definition(definition.path, definition.name, MEMBER)
+            )
 
     def hottest_call(self, name: str | None) -> Calling | None:
         """Return the most frequent call of a function of this file in others, through callers of
@@ -405,8 +425,8 @@ class Outside:
             return None
         return hottest(
             Definition(self.path, name, MEMBER),
-            functools.partial(self.project.calls, often=True),
-            self.project.may_run_often,
+            functools.partial(self.project.calls.sites, often=True),
+            self.project.calls.may_run_often,
         )
 
     def graphless_calls(self, name: str | None) -> set[bool | None]:
@@ -415,16 +435,16 @@ class Outside:
         if name is None or not self.deep or self.project is None:
             return set()
         target = Definition(self.path, name, MEMBER)
-        if not self.project.may_be_graphless(target):
-            return {False} if self.project.may_be_called(target) else set()
-        return graphless(target, self.project.calls)
+        if not self.project.calls.may_be_graphless(target):
+            return {False} if self.project.calls.may_be_called(target) else set()
+        return graphless(target, self.project.calls.sites)
 
     def reads(self, dotted: str) -> tuple[ArgumentRead, ...]:
         """Return the arguments that a function of another file always reads on the host."""
         found = self.find(dotted)
         if self.project is None or found is None or found.kind != FUNCTION:
             return ()
-        may_read = self.project.may_call(found, exports.READING)
+        may_read = self.project.calls.may_call(found, exports.READING)
         module = self._facts(found) if may_read else None
         return exports.argument_reads(module, found.name) if module is not None else ()
 
@@ -433,7 +453,7 @@ class Outside:
         the project."""
         found = self.named(value)
         return (
-            self.project.lineage(found).classes
+            self.project.definitions.lineage(found).classes
             if found is not None and self.project is not None
             else ()
         )
@@ -450,7 +470,7 @@ class Outside:
         instance of."""
         found = self.named(value)
         names = (
-            self.project.lineage(found).outside
+            self.project.definitions.lineage(found).outside
             if found is not None and self.project is not None
             else ()
         )
@@ -462,17 +482,25 @@ class Outside:
 
     def file(self, dotted: str) -> Module | None:
         """Return the analysis of the other file of the project that a module's name stands for."""
-        found = self.project.imported(self.path, dotted) if self.project is not None else None
+        found = (
+            self.project.definitions.imported(self.path, dotted)
+            if self.project is not None
+            else None
+        )
         theirs = isinstance(found, Definition) and found.path != self.path
         return self._facts(found) if isinstance(found, Definition) and theirs else None
 
     def text(self, definition: Definition) -> str | None:
         """Return the text of a definition's file."""
-        return self.project.text(definition.path) if self.project is not None else None
+        return self.project.files.text(definition.path) if self.project is not None else None
 
     def _facts(self, definition: Definition, needed: str = "") -> Module | None:
         """Return the analysis of a definition's file; None where its text does not even hold what
         is `needed`."""
-        if not self.deep or self.project is None or not self.project.says(definition.path, needed):
+        if (
+            not self.deep
+            or self.project is None
+            or not self.project.files.says(definition.path, needed)
+        ):
             return None
-        return self.project.module(definition.path)
+        return self.project.analyses.module(definition.path)

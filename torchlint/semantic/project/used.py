@@ -3,97 +3,35 @@ any number of definitions, by the names that code says. Comments and docstrings 
 
 from __future__ import annotations
 
-import ast
 import os
 import re
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol, TypeGuard
+from collections.abc import Callable, Iterator
+from typing import Protocol
 
 from torchlint.base.regex import regex
 from torchlint.base.remembered import remembered
 from torchlint.semantic.code.text import defines, spoken
-from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.elsewhere import Definition, Lineage
-from torchlint.semantic.project.calls import bound, speaks_for
 from torchlint.semantic.project.index import CLASS, FUNCTION
 from torchlint.semantic.project.reach import stem_of
+from torchlint.semantic.project.said import BY_TEXT, GUARDED, LABEL, TOP, Said
+from torchlint.semantic.project.scripts import OF_TOOLS, PROGRAM, Scripts, below
 from torchlint.semantic.project.search import Search
 from torchlint.semantic.torch import ops
 from torchlint.semantic.torch.names import CALLED_BY_TORCH
-from torchlint.source.python import DEFS, LEAVES, children, parsed, problem
+from torchlint.source.python import parsed
 
-_FREE = frozenset("instantiate_from_config get_obj_from_str LightningCLI jsonargparse".split())
-"""Names of what finds functions and classes of any file by a text."""
-_FREE_IMPORTED = frozenset(
-    "locate resolve_name import_string instantiate run_path run_module".split()
-)
-"""Names of such that are words for something else as well: they count where they are imported."""
-_OF_HYDRA = frozenset("get_method get_class get_object".split())
-"""Names of such that hydra alone gives."""
-_MODULES = frozenset(
-    "import_module __import__ spec_from_file_location SourceFileLoader load_source".split()
-)
-"""Functions that give modules."""
-_NAMED_FIRST = frozenset(("import_module", "__import__"))
-"""Those whose first argument is the name of the module."""
-_KEEPING = frozenset(("__init_subclass__", "__subclasses__"))
-"""Names by which a class finds those that inherit from it."""
-_TELLING = frozenset(
-    (
-        "no_grad inference_mode enable_grad autocast compile script ignore custom_fwd custom_bwd"
-        " staticmethod classmethod property cached_property lru_cache cache dataclass wraps"
-        " total_ordering contextmanager deprecated overload typechecked jaxtyped beartype ABCMeta"
-    ).split()
-)
-"""Decorators and metaclasses that hand what they are given to nobody."""
-_OF_OTHERS = regex(r"(torch|functools|contextlib|dataclasses|typing\w*)\b").match
-"""Modules whose decorators those are."""
-_BUILT_IN = frozenset(("staticmethod", "classmethod", "property"))
-_OWN = frozenset(("globals", "locals", "vars", "eval", "exec", "Fire"))
-"""Functions that may take any name of the file that calls them."""
-_ALL_OF = frozenset(("getattr", "vars", "dir", "getmembers", "__getattribute__"))
-"""Functions that may take any name of a module that they are given, or of which they are asked."""
-_EXPOSING = frozenset(("Fire", "CLI"))
-"""Functions that make commands of the methods of what they are given."""
-_BY_NAME = frozenset(("getattr", "hasattr", "__getattribute__"))
-_CALLED = sorted(_OWN | _ALL_OF)
-_SAID = (
-    *sorted(_FREE | _FREE_IMPORTED | _OF_HYDRA | _MODULES | _KEEPING),
-    *("__dict__", "__getattribute__", "sys.modules"),
-)
-_BY_TEXT = Wording(
-    regex(
-        rf"\b({'|'.join(map(re.escape, _SAID))})\b|\b(Fire|getmembers)\b"
-        rf"|(?<![.\w])(?!getattr\([\w.]+,\s*[\"']\w*[\"']\s*[,)])({'|'.join(_CALLED)})\("
-    ),
-    (*_SAID, *_CALLED),
-)
 _OPTIONS = regex(r"(args?|opts?|options?|cfg|config|conf|hparams|params?|flags)\b", re.I)
-_IS_CLASS = regex(r"(.*\.)?(cls|__class__|[A-Z]\w*|\?)\Z").match
-"""Names of what may be a class: the dictionary of an object holds no methods."""
 _VALUES = regex(rf"(self|cls)\b|{_OPTIONS.pattern}", re.I)
 """Names of what is no module, whatever its attributes are."""
 _LOGGER = regex(r"(self\.)?_*log(ger)?\Z", re.I)
 """Names of what is no module either: its methods are those of a logger."""
-_PROGRAM = regex(
-    r"^(if __name__\b|for |while |with |[\w.]+\()|parse_args\(|sys\.argv", re.MULTILINE
-)
-"""What does something where the file itself is run."""
 _ACTS = regex(
-    rf"{_PROGRAM.pattern}|^(?!(async )?def |class |from |import |@)\w[^#\n]*\(", re.MULTILINE
+    rf"{PROGRAM.pattern}|^(?!(async )?def |class |from |import |@)\w[^#\n]*\(", re.MULTILINE
 )
 """What does something, or calls something, where the file is run or imported."""
 _MAGIC = regex(r"^([ \t]*)[%!](?!run\b|load\b)[^(\n]*$", re.MULTILINE)
 """A line of a notebook that is no Python and uses no name."""
-_TRAINS = regex(r"train|main|^run|experiment|finetune|fine_tune")
-"""Names of files that are programs where a package holds them."""
-_SCRIPTS = ("", "scripts", "tools", "experiments", "bin")
-"""Names of packages that hold programs for others; no package has an empty one."""
-_GUARD = regex(r"^if __name__\b", re.MULTILINE)
-_BARE = regex(r"^(?:from|import) (\w+)\b", re.MULTILINE)
-_STEPS = regex(r"\.(backward|step)\(")
-"""What a file says that trains itself."""
 _PLAIN_BASES = (
     *("torch.", "builtins.", "abc.", "typing.", "enum.", "collections.", "argparse.", "json."),
     *("pytorch_lightning.", "lightning.", "gym.", "gymnasium."),
@@ -101,14 +39,6 @@ _PLAIN_BASES = (
 """Bases by which nothing makes an object of a class that nobody names."""
 _CALLING_NOTHING = frozenset(("torch.nn.Module", "builtins.object", "object"))
 """Bases that call no method of a class but those that they have themselves."""
-_KEPT = frozenset(("main", "__getattr__", "model_fn", "input_fn", "predict_fn", "output_fn"))
-"""Functions that something else than Python code calls."""
-_OF_TOOLS = frozenset(("setup", "conftest", "hubconf"))
-"""Files whose definitions tools look for."""
-_GUARDED = "if __name__"
-"""The place of what a guard holds at a module's own level."""
-_TOP = ("", _GUARDED)
-"""The places outside of definitions."""
 _WORKS = regex(
     r"\.(backward|step|fit|run|launch|serve|export|save)\(|\b(load\w*|open|imread|input|spawn)\("
     r"|\w*from_pretrained|DataLoader|Trainer\b|ArgumentParser|argv\b|\bwhile (True|1)\b"
@@ -121,467 +51,11 @@ _PLACED = regex(r"to\Z|(?i:.*(cuda|gpu|device|mps|xpu))")
 _FILLED = ops.dotted("torch", "factory")
 """Functions of torch that make the input of a test."""
 _NETWORK = "torch.nn.Module"
-_NAME_AT_END = regex(r"[.:](\w+)\Z")
-_ANYTHING = ".*"
-_LABEL = r"\w*"
-"""What stands for a text that is an attribute's name as well: it has no dots."""
 _WORDS = regex(r"\w")
-_MOST_GAPS = 2
-"""Gaps of a pattern; one with more keeps its ends, as many gaps take too long to be matched."""
-_MOST_NAMES = 16
-"""Names of modules that one text may stand for; behind that it is any."""
 _MOST = 100
 """Definitions that are looked at for one question; behind that the answer is yes."""
 _PARSED = 4_000_000
 """Characters of source that are parsed for one question; behind that the answer is yes."""
-
-_SAYING = LEAVES | {
-    *(*DEFS, ast.ClassDef, ast.Import, ast.ImportFrom, ast.Call, ast.Subscript),
-    *(ast.Attribute, ast.Assign, ast.arg, ast.Global),
-}
-"""The nodes that say something of what is used."""
-
-
-class Said:
-    """What the code of one file says. What is around a node is the outermost definition around it,
-    empty for the module's own level, and `_GUARDED` for what stands there behind a guard.
-
-    Args:
-        tree: the file.
-    """
-
-    def __init__(self, tree: ast.Module) -> None:
-        self.names: defaultdict[str, set[str]] = defaultdict(set)
-        """Names that are read, with what is around."""
-        self.attributes: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
-        """By attribute the dotted receivers, each with what is around."""
-        self.imports: defaultdict[str, set[str]] = defaultdict(set)
-        """By the name that an import statement binds what it stands for."""
-        self.stars: list[str] = []
-        self.texts: defaultdict[str, set[str]] = defaultdict(set)
-        """By the name at their end texts with dots."""
-        self.kept: set[str] = set()
-        """Outermost definitions that other than Python code may call, and those that are handed to
-        something where they stand."""
-        self.makers: dict[str, set[str]] = {}
-        """By outermost definition what it is handed to, dotted, that hands it to nobody where it is
-        what its name says."""
-        self.free = False
-        """Whether definitions of any file may be found by a text."""
-        self.finding = False
-        """Whether classes may be found by what they inherit from."""
-        self.loose: set[str] = set()
-        """Patterns of the names of modules that names may stand for which no import statement
-        binds to them."""
-        self.whole: set[str] = set()
-        """Patterns of the names of modules of which any name is taken."""
-        self.taken: set[str] = set()
-        """Dotted names of what may be a module of which any name is taken; a dot for the file."""
-        self.handed: defaultdict[str, set[str]] = defaultdict(set)
-        """By outermost definition its decorators and its metaclass, dotted."""
-        self.methods: dict[str, set[str]] = {}
-        """By outermost class the methods that it defines."""
-        self.open: set[str] = set()
-        """Outermost classes and their methods, dotted, that are handed to something where they
-        stand."""
-        self.bases: dict[str, set[str]] = {}
-        """By class the dotted names that it inherits from."""
-        self.called: defaultdict[str, set[str]] = defaultdict(set)
-        """By name the places that take it of an object: outermost definitions, methods dotted."""
-        self.own: defaultdict[str, set[str]] = defaultdict(set)
-        """By name the methods that take it of `self`, of classes that define it themselves."""
-        self.asked: set[tuple[str, str]] = set()
-        """Dotted names of objects of which any method may be taken, with the places that do."""
-        self.quoted: list[tuple[str, str]] = []
-        """Texts with the places that hold them."""
-        self.takes: dict[str, ast.arguments | None] = {}
-        """By outermost function its parameters, None where its name may be another one's."""
-        self._callees: set[ast.AST] = set()
-        self._handed: set[tuple[str, str]] = set()
-        self._calls_of: defaultdict[tuple[str, str], list[ast.Call]] = defaultdict(list)
-        self._labels: set[tuple[str, str]] = set()
-        self._by_key: set[ast.AST] = set()
-        self._assigned: set[ast.AST] = set()
-        self._given: defaultdict[tuple[str, str], list[ast.expr | None]] = defaultdict(list)
-        self._made: defaultdict[str, set[str]] = defaultdict(set)
-        self._calls: list[tuple[ast.Call, str]] = []
-        self._modules: list[tuple[ast.expr | None, str]] = []
-        self._taken_whole: list[tuple[ast.expr | None, str]] = []
-        self._walk(tree)
-        self._keep()
-        for call, place in self._calls:
-            name, around = self._called(call), place.partition(".")[0]
-            self._call(call, name, around)
-            if name in ("getattr", "getmembers") and not self._names_one(call, name):
-                self.asked |= {(_dotted(each), place) for each in call.args[:1]}
-            elif name in _EXPOSING:
-                self.asked.add(("?", place))
-            elif name == "vars":
-                self.asked |= {(at, place) for at in map(_dotted, call.args) if _IS_CLASS(at)}
-            self._modules += [(each, around) for each in _module_asked(call, name)]
-        self._find_freely()
-        for asked, around in self._modules:
-            self.loose |= set(map(_short, self._patterns(asked, around, 2)))
-        for asked, around in self._taken_whole:
-            self.whole |= set(map(_short, self._patterns(asked, around, 2)))
-
-    def _walk(self, tree: ast.Module) -> None:
-        todo: list[tuple[ast.AST, str]] = [(tree, "")]
-        while todo:
-            node, place = todo.pop()
-            kind = type(node)
-            if kind in _SAYING:
-                place = self._say(node, place)
-            if kind in LEAVES:
-                continue
-            if kind is ast.Expr and type(node.value) is ast.Constant:  # type: ignore[attr-defined]
-                continue  # a docstring
-            guarded = node.body if not place and _is_guard(node) else ()
-            if guarded or node is tree:
-                behind = _behind_the_end(node.body)  # type: ignore[attr-defined]
-                todo += [
-                    (each, _GUARDED if each in guarded else place)
-                    for each in children(node)
-                    if each not in behind
-                ]
-            else:
-                todo += [(each, place) for each in children(node)]
-
-    def _say(self, node: ast.AST, place: str) -> str:
-        """Note what a node says, and return the place that what lies in it is at."""
-        around = place.partition(".")[0]
-        match node:
-            case ast.Name():
-                self._read(node, around)
-            case ast.Attribute():
-                self._take(node, place, around)
-            case ast.Constant(value=value):
-                if isinstance(value, str):
-                    self._quote(value, place)
-            case ast.Call():
-                self._calls.append((node, place))
-                if isinstance(node.func, ast.Name):
-                    self._callees.add(node.func)
-                    self._calls_of[node.func.id, around].append(node)
-            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-                return self._define(node, place, around)
-            case ast.Import() | ast.ImportFrom():
-                self._import(node)
-            case _:
-                self._give(node, around)
-        return place
-
-    def _define(
-        self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, at: str, around: str
-    ) -> str:
-        """Note a definition, and return the place that the code in it is at."""
-        if around in _TOP:
-            sole = node.name not in self.takes and not node.decorator_list
-            takes = node.args if not isinstance(node, ast.ClassDef) else None
-            self.takes[node.name] = takes if sole else None
-            self.handed[node.name] |= _makers(node)
-        self.free = self.free or node.name in _FREE | _FREE_IMPORTED
-        self.finding = self.finding or node.name in _KEEPING
-        place = node.name if at in _TOP else at
-        if isinstance(node, ast.ClassDef):
-            self.bases.setdefault(node.name, set()).update(map(_dotted, node.bases))
-            if at in _TOP:
-                here = {each.name for each in node.body if isinstance(each, DEFS)}
-                self.methods.setdefault(node.name, set()).update(here)
-        elif node.name in self.methods.get(at, ()):
-            place = f"{at}.{node.name}"
-        self._made[place] |= _makers(node)
-        return place
-
-    def _take(self, node: ast.Attribute, place: str, around: str) -> None:
-        receiver, name = _dotted(node.value), node.attr
-        self.attributes[name].add((receiver, around))
-        if name == "__dict__" and node not in self._by_key:
-            self.taken.add(receiver)
-        elif (receiver, name) == ("sys", "modules"):
-            self.taken.add(".")
-        own = name in self.methods.get(around, ())
-        mine = own and "." in place and receiver in ("self", "cls")
-        (self.own if mine else self.called)[name].add(place)
-        if name == "__dict__" and _IS_CLASS(receiver):
-            self.asked.add((receiver, place))
-
-    def _quote(self, text: str, place: str) -> None:
-        if end := _NAME_AT_END.search(text):
-            self.texts[end[1]].add(text)
-        self.quoted.append((text, place))
-
-    def _names_one(self, call: ast.Call, name: str) -> bool:
-        return name == "getattr" and any(isinstance(each, ast.Constant) for each in call.args[1:2])
-
-    def takers(self, name: str) -> set[str]:
-        """Return the places that may take a method of an object, or name it in a text, prose
-        apart."""
-        word = re.compile(rf"\A\S*\b{name}\b\S*\Z|\.{name}\b|\b{name}\(")
-        return self.called[name] | {at for text, at in self.quoted if word.search(text)}
-
-    def misfit(self, name: str, around: str, takes: ast.arguments | None) -> str | None:
-        """Return how a place calls a name, and does nothing else with it, that the parameters of
-        what it stands for do not take; None where it may."""
-        calls = self._calls_of.get((name, around), ())
-        bound = any(self._given.get((at, name)) for at in (around, ""))
-        if takes is None or bound or (name, around) in self._handed:
-            return None
-        problems = [_problem(each, takes) for each in calls]
-        return problems[0] if problems and None not in problems else None
-
-    def words(self, around: str) -> tuple[set[str], set[str]]:
-        """Return the dotted names that a place says, and its texts."""
-        names = {name for name, places in self.names.items() if around in places}
-        names |= {
-            f"{receiver}.{name}"
-            for name, users in self.attributes.items()
-            for receiver, at in users
-            if at == around
-        }
-        return names, {text for text, at in self.quoted if at.partition(".")[0] == around}
-
-    def _keep(self) -> None:
-        here = {name for around, name in self._given if not around} | {*self.handed}
-        for name, makers in self.handed.items():
-            if name in _KEPT or any(self._keeps(maker, here) for maker in makers):
-                self.kept.add(name)
-            elif makers := {each for maker in makers for each in self._stands_for(maker)}:
-                self.makers[name] = makers
-        for place, named in self._made.items():
-            whole = {each for maker in named for each in self._stands_for(maker)}
-            if any(self._keeps(maker, here) for maker in named) or not all(map(_OF_OTHERS, whole)):
-                self.open.add(place)
-
-    def _find_freely(self) -> None:
-        imported = {each.rpartition(".")[2] for whole in self.imports.values() for each in whole}
-        imported |= {
-            name
-            for name in _FREE_IMPORTED
-            for receiver, _ in self.attributes.get(name, ())
-            if receiver.partition(".")[0] in self.imports
-        }
-        spoken = {*self.names, *self.attributes, *imported}
-        self.free = not (_FREE.isdisjoint(spoken) and _FREE_IMPORTED.isdisjoint(imported)) or (
-            self.free
-        )
-        self.free = self.free or any(map(self._is_of_hydra, _OF_HYDRA & spoken))
-        self.finding = self.finding or not _KEEPING.isdisjoint(spoken)
-
-    def _keeps(self, maker: str, here: set[str]) -> bool:
-        """Say whether what is handed to something of a dotted name may be called by it."""
-        first, _, _ = maker.partition(".")
-        ours = first in here or (
-            bool(self.stars) and first not in self.imports and first not in _BUILT_IN
-        )
-        return ours or maker.rpartition(".")[2] not in _TELLING
-
-    def _stands_for(self, dotted: str) -> set[str]:
-        first, dot, rest = dotted.partition(".")
-        return {f"{each}{dot}{rest}" for each in self.imports.get(first, ())}
-
-    def _import(self, node: ast.Import | ast.ImportFrom) -> None:
-        for local, dotted in bound(node):
-            if local:
-                self.imports[local].add(dotted)
-            else:
-                self.stars.append(dotted)
-
-    def _read(self, node: ast.Name, around: str) -> None:
-        if type(node.ctx) is not ast.Load:
-            self._give(node, around)
-            return
-        self.names[node.id].add(around)
-        if node not in self._callees:
-            self._handed.add((node.id, around))
-
-    def _give(self, node: ast.AST, around: str) -> None:
-        """Note what a name is given, None for unknown, which a guard gives at the module's level,
-        and what is taken of an object's dictionary or the loaded modules."""
-        level = "" if around in _TOP else around
-        match node:
-            case ast.Assign(targets=[ast.Name(name) as target], value=value):
-                self._given[level, name].append(value)
-                self._assigned.add(target)
-            case ast.Name(id=name) if node not in self._assigned:
-                self._given[level, name].append(None)
-            case ast.arg(arg=name):
-                self._given[level, name].append(None)
-            case ast.Global(names=names):
-                for name in names:
-                    self._given["", name].append(None)
-            case ast.Subscript() if module := _of_loaded(node):
-                self._modules.append((module, around))
-            case ast.Subscript(
-                value=ast.Attribute(value=value, attr="__dict__") as names,
-                slice=ast.Constant(value=str(name)),
-            ):
-                self.attributes[name].add((_dotted(value), around))
-                self._by_key.add(names)
-
-    def _patterns(self, node: ast.expr | None, around: str, depth: int) -> set[str]:
-        """Return patterns of the texts that an expression may be."""
-        match node:
-            case ast.Constant(value=str(text)):
-                return {re.escape(text.lstrip("."))}
-            case ast.BinOp(left=ast.Constant(value=str(text)), op=ast.Mod()):
-                return {_ANYTHING.join(map(re.escape, re.split(r"%\w", text)))}
-            case ast.Call(func=ast.Attribute(value=ast.Constant(value=str(text)), attr="format")):
-                return {_ANYTHING.join(map(re.escape, re.split(r"\{.*?\}", text)))}
-            case ast.BinOp(left=left, op=ast.Add(), right=right):
-                before, after = (self._patterns(each, around, depth) for each in (left, right))
-                few = len(before) * len(after) <= _MOST_NAMES
-                return {first + last for first in before for last in after} if few else {_ANYTHING}
-            case ast.JoinedStr(values=values):
-                labels = {each for each in values if self._is_label(each, around)}
-                parts = [
-                    re.escape(str(each.value))
-                    if isinstance(each, ast.Constant)
-                    else _LABEL
-                    if each in labels
-                    else _ANYTHING
-                    for each in values
-                ]
-                return {"".join(parts).removeprefix(re.escape("."))}
-            case ast.Name(name) if (around, name) in self._labels:
-                return {_LABEL}
-            case ast.Name(name) if depth:
-                given = self._given["" if around in _TOP else around, name]
-                if len(given) in range(1, _MOST_NAMES):
-                    return set().union(*(self._patterns(each, around, depth - 1) for each in given))
-        return {_ANYTHING}
-
-    def _is_label(self, node: ast.AST, around: str) -> bool:
-        name = node.value if isinstance(node, ast.FormattedValue) else None
-        return isinstance(name, ast.Name) and (around, name.id) in self._labels
-
-    def _called(self, node: ast.Call) -> str:
-        """Return the last name of what a call calls, as the module that has it says it."""
-        if isinstance(node.func, ast.Attribute):
-            return node.func.attr
-        name = _dotted(node.func)
-        whole = {each.rpartition(".")[2] for each in self.imports.get(name, ())}
-        return next(iter(sorted(whole & (_MODULES | _OWN | _ALL_OF))), name)
-
-    def _is_of_hydra(self, name: str) -> bool:
-        receivers = {receiver.partition(".")[0] for receiver, _ in self.attributes.get(name, ())}
-        return any(
-            each.partition(".")[0] == "hydra" and (local in receivers or each.endswith(f".{name}"))
-            for local, whole in self.imports.items()
-            for each in whole
-        )
-
-    def _call(self, node: ast.Call, name: str, around: str) -> None:
-        plain = isinstance(node.func, ast.Name)
-        if name in _OWN and (plain or name == "Fire"):
-            own = not (node.args and (name == "vars" or isinstance(node.args[0], ast.Constant)))
-            self.taken |= {"."} if own and (name != "locals" or around in _TOP) else set()
-        last = node.args[-1 if name == "__getattribute__" else 1 :][:1]
-        if name in _BY_NAME and last and isinstance(last[0], ast.Constant):
-            receiver = node.args[0] if plain else None
-            self.attributes[str(last[0].value)].add((_dotted(receiver), around))
-        elif name in _ALL_OF and node.args:
-            of = node.args[0]
-            if name == "__getattribute__" and isinstance(node.func, ast.Attribute):
-                of = node.func.value
-            given = [*_module_asked(of, self._called(of))] if isinstance(of, ast.Call) else []
-            self._taken_whole += [(each, around) for each in given]
-            self.taken |= set() if given else {_dotted(of)}
-            self._labels |= {(around, each) for each in map(_alone, last)}
-
-
-def _alone(node: ast.AST) -> str:
-    """Return the name whose text an expression is; empty for anything else."""
-    match node:
-        case ast.Name(name) | ast.JoinedStr([ast.FormattedValue(ast.Name(name))]):
-            return name
-    return ""
-
-
-def _problem(call: ast.Call, takes: ast.arguments) -> str | None:
-    """Return how a call does not fit parameters; None where it may."""
-    stars = [isinstance(each, ast.Starred) for each in call.args]
-    names = [each.arg for each in call.keywords]
-    known = [each for each in names if each is not None]
-    open_ended = any(stars) or len(known) < len(names)
-    return problem(takes, 0, stars.count(False), known, open_ended=open_ended)
-
-
-def _is_guard(node: ast.AST) -> TypeGuard[ast.If]:
-    """Say whether a statement runs what it holds only where the file itself is run."""
-    match node:
-        case ast.If(test=ast.Compare(ast.Name("__name__"), [ast.Eq()])):
-            return True
-    return False
-
-
-def _behind_the_end(body: list[ast.stmt]) -> list[ast.stmt]:
-    """Return the statements of a program's own level that stand behind its end: ``sys.exit()``."""
-    for at, line in enumerate(body, 1):
-        match line:
-            case ast.Raise() | ast.Expr(
-                ast.Call(ast.Name("exit" | "quit") | ast.Attribute(ast.Name("sys"), "exit"))
-            ):
-                return body[at:]
-    return []
-
-
-def _short(pattern: str) -> str:
-    """Return a pattern that fits what another one fits, and maybe more, in a short time."""
-    first, *rest = re.sub(r"(\.\*){2,}", _ANYTHING, pattern).split(_ANYTHING)
-    parts = [first, *rest] if len(rest) <= _MOST_GAPS else [first, rest[-1]]
-    return _ANYTHING.join(parts)
-
-
-def _of_loaded(node: ast.AST) -> ast.expr | None:
-    """Return what names the module that a node takes of those that are loaded, but for its own."""
-    match node:
-        case ast.Subscript(value=ast.Attribute(value=ast.Name("sys"), attr="modules"), slice=named):
-            own = isinstance(named, ast.Name) and named.id == "__name__"
-            return named if isinstance(node.ctx, ast.Load) and not own else None
-    return None
-
-
-def _module_asked(node: ast.Call, name: str) -> Iterator[ast.expr | None]:
-    """Yield what names the module that a call of a name gives, None for any, where it gives one."""
-    loaded = name == "get" and _dotted(node.func) == "sys.modules.get"
-    if (name in _NAMED_FIRST or loaded) and node.args:
-        yield node.args[0]
-    elif name in _MODULES:
-        # The file's path, or the end of it: what stands for it is the text in it that ends so.
-        texts = [
-            each
-            for part in (*node.args, *(keyword.value for keyword in node.keywords))
-            for each in ast.walk(part)
-            if isinstance(each, ast.Constant) and str(each.value).endswith(".py")
-        ]
-        yield ast.Constant(stem_of(str(texts[-1].value))) if texts else None
-
-
-def _makers(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> set[str]:
-    """Return what is handed a definition where it stands: decorators, and a metaclass."""
-    makers = [each.func if isinstance(each, ast.Call) else each for each in node.decorator_list]
-    if isinstance(node, ast.ClassDef):
-        makers += [each.value for each in node.keywords if each.arg == "metaclass"]
-    return set(map(_dotted, makers))
-
-
-def _module(path: str) -> str:
-    """Return a path as the name of a module."""
-    return path.removesuffix(".py").replace(os.sep, ".")
-
-
-def _below(folder: str, path: str) -> str:
-    return path[len(folder) + 1 :]
-
-
-def _dotted(node: ast.AST | None) -> str:
-    """Return a dotted name as it is written, `?` for anything else."""
-    parts: list[str] = []
-    while isinstance(node, ast.Attribute):
-        parts.append(node.attr)
-        node = node.value
-    return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else "?"
 
 
 class Names(Protocol):
@@ -603,7 +77,7 @@ class Used:
         program: gives the files that may run in one process with one.
         holding: gives the files whose text holds a word.
         fails: says of a file what it cannot import, None where it may run.
-        offers: says whether who installs the project may call what a file defines.
+        programs: says which files run.
     """
 
     def __init__(
@@ -615,7 +89,7 @@ class Used:
         program: Callable[[str], frozenset[str]],
         holding: Callable[[str], frozenset[str]],
         fails: Callable[[str], str | None],
-        offers: Callable[[str], bool],
+        programs: Scripts,
     ) -> None:
         self._search = search
         self._find = names
@@ -624,10 +98,9 @@ class Used:
         self._program = program
         self._holding = holding
         self._fails = fails
-        self._offers = offers
+        self._programs = programs
         self._by_text: dict[frozenset[str], frozenset[str] | None] = {}
         self._finding: set[frozenset[str]] = set()
-        self._programs: dict[str, bool] = {}
         self._by_object: list[list[tuple[str, Said | None]]] = []
         self._known: dict[tuple[str, str, frozenset[str]], tuple[tuple[str, str], ...] | None] = {}
         self._tested: set[tuple[str, str]] = set()
@@ -637,7 +110,7 @@ class Used:
     def used(self, path: str, name: str) -> bool:
         """Say whether a definition of a file, or ``Net.method`` of one, is used, or may be; False
         is certain as far as names are."""
-        if not self._runs(path):
+        if not self._programs.runs(path):
             return True
         if "." in name:
             return self._method_used(path, name)
@@ -670,9 +143,9 @@ class Used:
             self._known[key] = None
             users: list[tuple[str, str]] = []
             for user in self._users(*key):
-                if user[1] not in _TOP:
+                if user[1] not in TOP:
                     users.append(user)
-                elif user == (path, _GUARDED) and self._tests_itself(path):
+                elif user == (path, GUARDED) and self._tests_itself(path):
                     self._tested.add((path, name))
                 elif user[0] in taken or self._is_loaded(user[0]):
                     return None
@@ -682,7 +155,7 @@ class Used:
     def _is_kept(self, path: str, name: str) -> bool:
         """Say whether a definition may be used though no code of the program says its name."""
         said = self._says(path)
-        if said is None or self._is_handed_on(path, said, name) or not self._runs(path):
+        if said is None or self._is_handed_on(path, said, name) or not self._programs.runs(path):
             return True
         lineage = self._find.lineage(Definition(path, name, CLASS))
         heirs = self._program(path) in self._finding
@@ -696,7 +169,7 @@ class Used:
     def _is_handed_on(self, path: str, said: Said, name: str) -> bool:
         """Say whether something may call a definition that it is handed where that stands, or that
         no Python code calls: one of the project's own decorators may do anything."""
-        tested = name == "main" and not said.handed[name] and _GUARDED in said.names[name]
+        tested = name == "main" and not said.handed[name] and GUARDED in said.names[name]
         return (name in said.kept and not (tested and self._tests_itself(path))) or any(
             not isinstance(self._find.find(path, maker), str) for maker in said.makers.get(name, ())
         )
@@ -707,57 +180,11 @@ class Used:
         stem = stem_of(path)
         return (
             not path.endswith(".py")
-            or stem in _OF_TOOLS
+            or stem in OF_TOOLS
             or _ACTS.search(self._read(path) or "") is not None
             or not _WORDS.search(stem)
             or bool(self._holding(stem) - {path})
         )
-
-    def _runs(self, path: str) -> bool:
-        """Say whether a file is part of a program, and of no library: the project holds a file that
-        does something, in no package, and that imports a package beside the file's own."""
-        if stem_of(path) in _OF_TOOLS or self._offers(path):
-            return False
-        top = self._top(path)
-        if top not in self._programs:
-            package = top != self._search.root and self._search.in_package(top)
-            self._programs[top] = not package and any(True for _ in self._programs_for(top))
-        return self._programs[top]
-
-    def _top(self, path: str) -> str:
-        """Return the folder that holds the outermost package of a file, the project's root at
-        most; a folder in a package belongs to it without an ``__init__.py``, too."""
-        top = self._search.top(path)
-        while self._search.in_package(top):
-            above = self._search.top(top)
-            if not above.startswith(self._search.root):
-                break
-            top = above
-        return top if top.startswith(self._search.root) else self._search.root
-
-    def _programs_for(self, top: str) -> Iterator[str]:
-        """Yield the programs that the project holds for the packages in a folder, whose own name
-        leads to them too (``from models.kit import x``), or, where there are none, all; for a
-        folder below the root of a program any file of that does."""
-        root = self._search.root
-        packages = {
-            _below(top, path).partition(os.sep)[0]
-            for path in self._every
-            if path.startswith(top + os.sep)
-            and os.sep in _below(top, path)
-            and self._top(path) == top
-        }
-        below = bool(packages) and top != root and any(True for _ in self._programs_for(root))
-        if packages and top != root:
-            packages.add(os.path.basename(top))
-        for path in self._every:
-            own = self._package(path)
-            beside = packages - {own} if packages else None
-            acts = self._does_something(path) or (
-                below and own not in packages and self._is_of_program(path)
-            )
-            if acts and self._imports(path, beside):
-                yield path
 
     @remembered
     def _tests_itself(self, path: str) -> bool:
@@ -767,7 +194,7 @@ class Used:
         return len(self._every) > 1 and self._tries_itself(path)
 
     def _tries_itself(self, path: str) -> bool:
-        todo, makes = [(path, _GUARDED)], False
+        todo, makes = [(path, GUARDED)], False
         for at, place in todo:
             said = self._says(at)
             if said is None or len(todo) > _MOST or _WORKS.search(self._read(at) or ""):
@@ -796,75 +223,6 @@ class Used:
         elif said.stars and first not in said.imports:
             yield self._find.starred(path, said.stars, name.split(".")) or ""
 
-    def no_program(self) -> bool:
-        """Say whether the project holds nothing to be run: no notebook, no file outside of packages
-        that does something, and none of a package that Python runs by its name, or that is guarded
-        and trains, by its name or by what it says, or imports as a script does."""
-        return not any(self._does_something(path) or self._starts(path) for path in self._every)
-
-    def _starts(self, path: str) -> bool:
-        """Say whether a file is there to be run wherever it lies."""
-        if not self._is_of_program(path):
-            return False
-        if path.endswith(".ipynb") or stem_of(path) == "__main__":
-            return True
-        text = self._read(path) or "" if self._package(path) else ""
-        runs = self._trains(path, text) or self._imports_beside(path, text)
-        return runs and _GUARD.search(text) is not None
-
-    def _imports_beside(self, path: str, text: str) -> bool:
-        """Say whether a file imports by its bare name what lies beside it in a package, as only a
-        script can."""
-        folder = os.path.dirname(path)
-        return any(
-            self._search.module(path, name) == os.path.join(folder, f"{name}.py")
-            for name in _BARE.findall(text)
-        )
-
-    def programs(self, files: Iterable[str]) -> tuple[str, ...]:
-        """Return those of some files that are scripts to be run, those first that train."""
-        scripts = [
-            path
-            for path in files
-            if path.endswith(".py") and (self._does_something(path) or self._starts(path))
-        ]
-        return tuple(
-            sorted(scripts, key=lambda path: not self._trains(path, self._read(path) or ""))
-        )
-
-    def _trains(self, path: str, text: str) -> bool:
-        """Say whether a file trains, by its name or by what it says."""
-        return _TRAINS.search(stem_of(path)) is not None or _STEPS.search(text) is not None
-
-    def _is_of_program(self, path: str) -> bool:
-        """Say whether a file is no test, benchmark or example."""
-        shown = _below(self._search.root, path).replace(os.sep, "/")
-        return speaks_for(shown, lambda: self._read(path) or "") == ""
-
-    def _imports(self, path: str, packages: set[str] | None) -> bool:
-        """Say whether a file imports one of some packages, or any module where they are None."""
-        names = r"\w+" if packages is None else "|".join(map(re.escape, sorted(packages))) or "(?!)"
-        said = rf"^[ \t]*(from|import)[ \t]+(\w+\.)*({names})\b|[\"']({names})\."
-        return re.search(said, self._read(path) or "", re.MULTILINE) is not None
-
-    def _package(self, path: str) -> str:
-        """Return the name of the outermost package that a file lies in, empty for none."""
-        own, _, inside = _below(self._top(path), path).partition(os.sep)
-        return own if inside else ""
-
-    def _does_something(self, path: str) -> bool:
-        """Say whether a file is there to be run: it does something, and in a package, one of
-        scripts by its name, it says that it is run itself."""
-        package = self._package(path)
-        starts = _GUARD if package else _PROGRAM
-        return (
-            path.endswith(".py")
-            and package in _SCRIPTS
-            and stem_of(path) not in _OF_TOOLS
-            and self._is_of_program(path)
-            and starts.search(self._read(path) or "") is not None
-        )
-
     def _taken(self, path: str) -> frozenset[str] | None:
         """Return the files of which the program of a file may take any name; None where it may take
         those of any file."""
@@ -882,7 +240,7 @@ class Used:
     @remembered
     def _takes_by_text(self, path: str) -> bool:
         """Say whether a file holds a word by which code may take names that it does not say."""
-        return _BY_TEXT.search(self._read(path) or "") is not None
+        return BY_TEXT.search(self._read(path) or "") is not None
 
     def _taken_by(self, path: str) -> set[str] | None:
         said = self._says(path)
@@ -901,7 +259,7 @@ class Used:
             for each in whole:
                 module = self._find.find(path, each)
                 found |= {module.path} if isinstance(module, Definition) else set()
-        if not all(_WORDS.search(each.replace(_LABEL, "")) for each in named):
+        if not all(_WORDS.search(each.replace(LABEL, "")) for each in named):
             return None
         return found.union(self._named_as(path, named))
 
@@ -932,9 +290,9 @@ class Used:
             for user in self._callers(*at) - seen:
                 seen.add(user)
                 home = user[1].partition(".")[0]
-                if user == (at[0], _GUARDED) and self._tests_itself(at[0]):
+                if user == (at[0], GUARDED) and self._tests_itself(at[0]):
                     self._by_test.add((path, name))
-                elif home in _TOP or self.used(user[0], home):
+                elif home in TOP or self.used(user[0], home):
                     if "." not in user[1]:
                         return True
                     todo.append(user)
@@ -971,7 +329,7 @@ class Used:
     def _is_run(self, path: str, place: str) -> bool:
         """Say whether a place is at a file's own level, or in a definition that is used."""
         home = place.partition(".")[0]
-        return home in _TOP or self.used(path, home)
+        return home in TOP or self.used(path, home)
 
     def _may_be(self, cls: Definition, path: str, said: Said, receiver: str, place: str) -> bool:
         """Say whether a dotted name may stand for an object of a class, or for the class."""
@@ -1096,7 +454,7 @@ class Used:
         places = said.names.get(local, set())
         problems = {at: why for at in places if (why := said.misfit(local, at, takes))}
         if problems and not self._is_replaced(target.name):
-            shown = _below(self._search.root, path)
+            shown = below(self._search.root, path)
             why = f"the call in `{shown}` {next(iter(problems.values()))}"
             self._misfits.setdefault((target.path, target.name), why)
             return places - problems.keys()
@@ -1124,6 +482,11 @@ class Used:
         if isinstance(found, Definition):
             return is_same(found, target)
         return found is None or before.rpartition(".")[2] == stem_of(target.path)
+
+
+def _module(path: str) -> str:
+    """Return a path as the name of a module."""
+    return path.removesuffix(".py").replace(os.sep, ".")
 
 
 def _places(names: set[str], texts: set[str]) -> bool:

@@ -16,9 +16,11 @@ import libcst as cst
 from torchlint.base.records import frozen
 from torchlint.base.regex import regex
 from torchlint.base.remembered import remembered
+from torchlint.semantic.code.demands import NO_DEMANDS, Demands
+from torchlint.semantic.code.evaluation import untrained
 from torchlint.semantic.code.failures import fails_after
 from torchlint.semantic.code.flow import Flow, flow
-from torchlint.semantic.code.guards import NO_DEMANDS, Demands, Guards, guards
+from torchlint.semantic.code.guards import Guards, guards
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.options import only_with_option, option_left_off
 from torchlint.semantic.code.scopes import Scopes, name_outside, scopes
@@ -319,7 +321,7 @@ class HeatMap:
         """Return how often `node` runs; a call, as often as parameters that it hands on are what
         `handed` demands."""
         found = self._in_any_mode(node, depth, handed)
-        test = self.guards.untrained(node) if found.step else None
+        test = untrained(self.guards.conditions, node) if found.step else None
         if test is not None:
             attributes = self.tree.within(test, cst.Attribute)
             flag = any(each.attr.value == "training" for each in attributes)
@@ -345,7 +347,7 @@ class HeatMap:
         for above in repeating:
             kind = self.loops.kind(above)
             alone = kind is LoopKind.EVAL or above is repeating[-1]
-            if alone and self.guards.most_iterations(above) is not None:
+            if alone and self.guards.intervals.most_iterations(above) is not None:
                 continue
             if kind in (LoopKind.TRAIN, LoopKind.EVAL):
                 found = self._loop_heat(above, kind, node)
@@ -358,7 +360,7 @@ class HeatMap:
         found = COLD
         if function is not None and not self.guards.throttled(node, function):
             found = self.function_heat(function, depth)
-            if found.hot and (demands := handed | self.guards.demands(node, function)):
+            if found.hot and (demands := handed | self.guards.demands.around(node, function)):
                 found = self.function_heat(function, depth, demands)
             if found.grade is Grade.FORWARD and not repeating and self._generates(function, node):
                 found = COLD
@@ -442,7 +444,7 @@ class HeatMap:
                 elif last is cst.Break:
                     last = None
             elif kind in SUITES and last is not cst.Return:
-                last = self.guards.ends_loop(above, node) or last
+                last = self.guards.conditions.ends_loop(above, node) or last
             child = above
 
     def _applied_there(self, function: cst.CSTNode) -> bool:
@@ -477,7 +479,7 @@ class HeatMap:
                 + (" unless it is set otherwise" if isinstance(one, cst.Attribute) else ""),
                 one,
             )
-            for one in self.guards.always_due(node, until)
+            for one in self.guards.intervals.always_due(node, until)
         )
 
     def function_heat(
@@ -513,7 +515,7 @@ class HeatMap:
         first = node if isinstance(node, cst.FunctionDef) else self.tree.function(node)
         if first is None or (first is not node and self.guards.throttled(node, first)):
             return {}
-        return self._ways_to(first, self.guards.demands(node, first))
+        return self._ways_to(first, self.guards.demands.around(node, first))
 
     def _ways_to(
         self, first: cst.FunctionDef, demands: Demands
@@ -524,12 +526,12 @@ class HeatMap:
         for _ in range(_DEPTH):
             above: list[cst.FunctionDef] = []
             for function in level:
-                spared = self.guards.spared_calls(function, demanded[function])
+                spared = self.guards.demands.spared_calls(function, demanded[function])
                 for site in self._sites(function):
                     caller = self.tree.function(site)
                     if caller is None or site in spared or self._rarely(site, caller):
                         continue
-                    handed = self.guards.handed_on(site, function, demanded[function])
+                    handed = self.guards.demands.handed_on(site, function, demanded[function])
                     if caller in found and demanded[caller] <= handed:
                         continue
                     # What two calls come to is demanded of both.
@@ -555,7 +557,7 @@ class HeatMap:
         return cls is not None and (self.scopes.is_module(cls) or self.scopes.is_dataset(cls))
 
     def _rarely(self, site: cst.Call, caller: cst.FunctionDef) -> bool:
-        return self.guards.unreached(site) or self.guards.throttled(site, caller)
+        return self.guards.reached.unreached(site) or self.guards.throttled(site, caller)
 
     def _in_file(
         self, function: cst.FunctionDef, depth: int, demands: Demands = NO_DEMANDS
@@ -570,7 +572,7 @@ class HeatMap:
         return self._functions[key]
 
     def _function_heat(self, function: cst.FunctionDef, depth: int, demands: Demands) -> Heat:
-        spared = self.guards.spared_calls(function, demands)
+        spared = self.guards.demands.spared_calls(function, demands)
         best = self._role(function)
         alone = best.hot and self._by_itself_alone(function)
         if alone and (self._rarely_called(function) or (spared and self._all_in_view(function))):
@@ -580,11 +582,11 @@ class HeatMap:
         if depth == 0:
             return best
         for site in self._sites(function):
-            if self.scopes.tree.function(site) is function or self.guards.unreached(site):
+            if self.scopes.tree.function(site) is function or self.guards.reached.unreached(site):
                 continue
             if site in spared:
                 continue
-            handed = self.guards.handed_on(site, function, demands)
+            handed = self.guards.demands.handed_on(site, function, demands)
             found = self._heat(site, depth - 1, handed) if handed else self.heat(site, depth - 1)
             if found.order > best.order:
                 called = Why(f"{function.name.value}() is called", site)

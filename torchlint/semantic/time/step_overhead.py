@@ -16,12 +16,13 @@ from torchlint.base.regex import regex
 from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.calls import arguments_of
+from torchlint.semantic.code.conditions import conditions_around
 from torchlint.semantic.code.flow import call_sites, callees_of
-from torchlint.semantic.code.guards import conditions_around, unreached
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.scopes import local_class, method_of
 from torchlint.semantic.code.tree import LOOPS, callee, is_name, method_called
+from torchlint.semantic.code.unreached import unreached
 from torchlint.semantic.code.updates import is_step
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question

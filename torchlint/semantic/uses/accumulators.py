@@ -13,8 +13,9 @@ import libcst as cst
 from torchlint.base.records import frozen
 from torchlint.base.regex import regex
 from torchlint.semantic.code.bindings import binds_globally
+from torchlint.semantic.code.conditions import leaves
 from torchlint.semantic.code.flow import call_sites, callees_of, escapes, reads_of, writes_of
-from torchlint.semantic.code.guards import leaves, throttled
+from torchlint.semantic.code.guards import throttled
 from torchlint.semantic.code.named_tests import names
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of

@@ -10,8 +10,8 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.semantic.code.calls import keyword_argument
+from torchlint.semantic.code.conditions import conditions_around
 from torchlint.semantic.code.flow import call_sites
-from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import assigned_to
 from torchlint.semantic.code.scopes import base_names, method_of, scopes

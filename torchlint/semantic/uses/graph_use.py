@@ -17,8 +17,8 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.semantic.code.bindings import sole_definition
+from torchlint.semantic.code.conditions import conditions_around
 from torchlint.semantic.code.flow import call_sites, callees_of, escapes
-from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.handed_classes import hands_on
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import assigned_to, definitions_of, readers_of

@@ -7,8 +7,8 @@ import re
 import libcst as cst
 
 from torchlint.base.regex import regex
+from torchlint.semantic.code.conditions import conditions_around
 from torchlint.semantic.code.destinations import Place, destinations
-from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import base_names
 from torchlint.semantic.code.text import explained

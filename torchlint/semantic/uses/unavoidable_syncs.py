@@ -11,8 +11,8 @@ from typing import TypeVar
 import libcst as cst
 
 from torchlint.semantic.code.calls import given_for, keyword_argument
+from torchlint.semantic.code.conditions import conditions_around
 from torchlint.semantic.code.flow import callees_of
-from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import FUNCTIONS, LOOPS, is_name, method_called

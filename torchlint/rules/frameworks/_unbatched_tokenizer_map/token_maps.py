@@ -8,15 +8,13 @@ import re
 import libcst as cst
 
 from torchlint.base.regex import regex
+from torchlint.rule import Module, inferred, keyword_argument
 from torchlint.semantic.code.bindings import sole_definition
-from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.flow import callees_of, writes_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.tree import attr_of, has_star, is_name
-from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.values import library
-from torchlint.semantic.values.inferred import inferred
 
 _DATASET = "datasets.Dataset"
 _ONLY_THERE = frozenset(

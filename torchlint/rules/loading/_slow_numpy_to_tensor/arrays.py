@@ -5,18 +5,16 @@ from __future__ import annotations
 import libcst as cst
 
 from torchlint.base.regex import regex
+from torchlint.rule import Module, inferred, keyword_argument
 from torchlint.semantic.code.bindings import sole_definition
-from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.flow import callees_of, reads_of, writes_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.text import mentions
 from torchlint.semantic.code.tree import is_name
-from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import loop_sources
 from torchlint.semantic.values.definitions_behind import returned
-from torchlint.semantic.values.inferred import inferred
 
 _ALWAYS = frozenset(
     (

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
+from torchlint.rule import Module
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of, sole_use
 from torchlint.semantic.code.scopes import own_method
 from torchlint.semantic.code.tree import is_name
-from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.values.classes import class_named, family_of, is_network
 

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import libcst as cst
 
+from torchlint.rule import Module
 from torchlint.rules.precision._bias_before_batchnorm.layer_attributes import (
     attribute_of,
     fed_by_attribute,
@@ -20,7 +21,6 @@ from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import sole_use
 from torchlint.semantic.code.scopes import base_names, method_of
 from torchlint.semantic.code.tree import attr_of
-from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 
 _SEQUENTIAL = "torch.nn.Sequential"

@@ -13,12 +13,12 @@ from collections.abc import Iterable, Sequence
 import libcst as cst
 
 from torchlint.base.regex import regex
+from torchlint.rule import Module
 from torchlint.semantic.code.bindings import binds_globally, starred_over
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.imports import import_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.tree import keyword_of, positional
-from torchlint.semantic.module import Module
 from torchlint.semantic.project.asked import reached_elsewhere
 
 

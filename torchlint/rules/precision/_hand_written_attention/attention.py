@@ -9,15 +9,13 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.semantic.code.calls import keyword_argument
+from torchlint.rule import Module, inferred, keyword_argument
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of, uses_of
 from torchlint.semantic.code.tree import attr_of, method_called
-from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.dropped_results import dropped_result
-from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.operations import Operation, operation_of
 
 _PRODUCTS = ops.having("product", "batched")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.rule import Fix, Module, NeedImport, NodeEdit, Remove, Replace, Safety
+from torchlint.rule import Fix, Module, NeedImport, NodeEdit, Remove, Replace, Safety, inferred
 from torchlint.semantic.code.flow import call_sites
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
@@ -21,7 +21,7 @@ from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.assumptions import EVALUATIONS, GRAPH, TORCH
 from torchlint.semantic.uses.graph_use import GraphOutcome, graph_fate
 from torchlint.semantic.values import definitions_behind
-from torchlint.semantic.values.inferred import inferred, is_model_call
+from torchlint.semantic.values.inferred import is_model_call
 
 if TYPE_CHECKING:
     from torchlint.semantic.code.tree import Function

@@ -9,6 +9,7 @@ from functools import partial
 import libcst as cst
 
 from torchlint.base.regex import regex
+from torchlint.rule import Grade, Module, heat_of, inferred
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import call_sites
 from torchlint.semantic.code.graphless_calls import calls_method, calls_without_graph
@@ -19,17 +20,15 @@ from torchlint.semantic.code.text import in_main_guard
 from torchlint.semantic.code.tree import attr_of, keyword_of, method_called
 from torchlint.semantic.code.updates import is_step
 from torchlint.semantic.device.host_reads import host_copy
-from torchlint.semantic.module import Module
 from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.question import question
 from torchlint.semantic.time.autograd import no_grad
-from torchlint.semantic.time.heat import Grade, callers_outside, heat_of
+from torchlint.semantic.time.heat import callers_outside
 from torchlint.semantic.torch.names import STEP_METHODS
 from torchlint.semantic.torch.spelling import ACTING, KEPT_STILL, called
 from torchlint.semantic.uses.gradients import differentiates, runs_without_graph, switches_off
 from torchlint.semantic.values import definitions_behind
 from torchlint.semantic.values.classes import is_network
-from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.value import CPU
 
 EVALUATION = regex(

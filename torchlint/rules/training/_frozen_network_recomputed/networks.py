@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.semantic.code.calls import arguments_of, string
+from torchlint.rule import Module, arguments_of
+from torchlint.semantic.code.calls import string
 from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import assigned_value, definitions_of
@@ -17,7 +18,6 @@ from torchlint.semantic.code.text import mentions
 from torchlint.semantic.code.tree import Loop, has_star
 from torchlint.semantic.data.loaders import feeding_loaders
 from torchlint.semantic.data.samples import is_fixed
-from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.autograd import no_grad
 from torchlint.semantic.torch import ops

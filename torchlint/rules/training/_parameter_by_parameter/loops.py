@@ -10,15 +10,14 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from torchlint.base.regex import regex
+from torchlint.rule import Module, inferred
 from torchlint.semantic.code.calls import given_for
 from torchlint.semantic.code.scopes import local_class
 from torchlint.semantic.code.tree import LOOPS, is_name, keyword_of
-from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import iteration_count, loop_sources
 from torchlint.semantic.time.step_overhead import parameter_names
 from torchlint.semantic.torch import ops
-from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.kept import made_once
 from torchlint.semantic.values.value import CPU
 

@@ -7,15 +7,14 @@ from collections.abc import Iterable
 import libcst as cst
 
 from torchlint.base.regex import regex
+from torchlint.rule import Module, inferred
 from torchlint.semantic.code.scopes import base_names, scopes
 from torchlint.semantic.code.tree import LOOPS
-from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.frozen import learning_parts, unpacks
 from torchlint.semantic.uses.graph_use import model_classes
 from torchlint.semantic.values.classes import class_named, is_network
-from torchlint.semantic.values.inferred import inferred
 
 _NO_WEIGHTS = ops.dotted("layer", "stateless") | ops.dotted("loss")
 _WEIGHT_AND_BIAS = ops.dotted("layer", "one-tensor") | ops.dotted("layer", "bias")

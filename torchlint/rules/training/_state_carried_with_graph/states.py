@@ -8,19 +8,16 @@ import libcst as cst
 
 from torchlint.base.records import frozen
 from torchlint.base.regex import regex
+from torchlint.rule import Module, conditions_around, heat_of, inferred
 from torchlint.semantic.code.flow import writes_of
-from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import method_of
 from torchlint.semantic.code.tree import method_called, positional
-from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.autograd import no_grad
-from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.time.iterations import is_reset
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.gradients import hands_graph_on, may_cut_graph
-from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.value import Value
 
 _WITHOUT_GRAPH = ops.having("cuts") | ops.having("attribute", "fact")

@@ -12,17 +12,16 @@ from collections.abc import Collection, Iterable, Iterator
 
 import libcst as cst
 
+from torchlint.rule import Module, inferred
 from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.scopes import local_class, name_outside
 from torchlint.semantic.code.tree import COMPREHENSIONS, is_name, method_called, targets_of
 from torchlint.semantic.data.loaders import makes_loader
 from torchlint.semantic.elsewhere import Definition
-from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import loop_sources
 from torchlint.semantic.values import definitions_behind
-from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.params import bind
 from torchlint.semantic.values.value import Value
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import libcst as cst
 
 from torchlint.base.regex import regex
+from torchlint.rule import Module, Transfer
 from torchlint.rules.transfer._blocking_batch_copy.tensor_origins import host_roots
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.text import mentions
-from torchlint.semantic.device.transfers import Transfer, moved_names
-from torchlint.semantic.module import Module
+from torchlint.semantic.device.transfers import moved_names
 from torchlint.semantic.question import question
 from torchlint.semantic.uses.object_uses import (
     ObjectUse,

@@ -7,9 +7,9 @@ from dataclasses import replace
 import libcst as cst
 
 from torchlint.base.records import frozen
+from torchlint.rule import Module
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import is_name
-from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.object_uses import Key, literal_key

@@ -6,13 +6,13 @@ from __future__ import annotations
 import libcst as cst
 
 from torchlint.base.records import frozen
+from torchlint.rule import Module, inferred
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.tree import is_name
-from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values.classes import family_of, is_network
-from torchlint.semantic.values.inferred import class_attribute, inferred
+from torchlint.semantic.values.inferred import class_attribute
 from torchlint.semantic.values.kept import made_once, refilled
 from torchlint.semantic.values.value import CPU
 

@@ -16,12 +16,13 @@ from torchlint.rule import (
     Rewrite,
     Safety,
     Transfer,
+    inferred,
+    keyword_argument,
     nested,
     one_sentence,
     with_keyword,
 )
 from torchlint.semantic.code.bindings import sole_definition
-from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import attr_of, has_star, is_name, method_called
@@ -31,7 +32,7 @@ from torchlint.semantic.uses.assumptions import BUFFERS, ONE_DEVICE, PATCHED, TO
 from torchlint.semantic.uses.object_uses import object_uses
 from torchlint.semantic.values.classes import family_of, is_network
 from torchlint.semantic.values.counts import counts_up
-from torchlint.semantic.values.inferred import class_attribute, inferred
+from torchlint.semantic.values.inferred import class_attribute
 from torchlint.semantic.values.kept import made_once
 
 _LARGEST = 65504.0

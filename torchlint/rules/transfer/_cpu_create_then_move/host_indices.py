@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import libcst as cst
 
+from torchlint.rule import Module, inferred
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import keyword_of
 from torchlint.semantic.device.factories import factories_of
-from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import arrays
-from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.value import CPU
 
 

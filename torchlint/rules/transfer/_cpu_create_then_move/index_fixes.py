@@ -13,6 +13,8 @@ from torchlint.rule import (
     NodeEdit,
     Replace,
     Safety,
+    inferred,
+    on_device,
     with_keyword,
 )
 from torchlint.semantic.code.imports import name_for_module
@@ -24,8 +26,6 @@ from torchlint.semantic.question import question
 from torchlint.semantic.torch.spelling import SURE_BATCH_SIZE, called
 from torchlint.semantic.uses.assumptions import ONE_DEVICE, PATCHED, SIZES, TORCH
 from torchlint.semantic.values.counts import counts_up
-from torchlint.semantic.values.inferred import inferred
-from torchlint.semantic.values.place import on_device
 from torchlint.semantic.values.value import CPU
 
 _EMPTY = "A range whose end is below its start is empty, and torch.arange raises there."

@@ -8,20 +8,23 @@ from collections.abc import Iterable, Iterator
 import libcst as cst
 
 from torchlint.base.records import frozen
-from torchlint.semantic.code.calls import keyword_argument
+from torchlint.rule import (
+    Module,
+    Transfer,
+    conditions_around,
+    inferred,
+    keyword_argument,
+    on_device,
+)
 from torchlint.semantic.code.flow import reads_of, writes_of
-from torchlint.semantic.code.guards import conditions_around
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import attr_of, is_name, method_called
 from torchlint.semantic.device.factories import makes_of_sizes, takes_device
-from torchlint.semantic.device.transfers import Transfer, transfer_of
-from torchlint.semantic.module import Module
+from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import loop_sources
 from torchlint.semantic.torch import ops
-from torchlint.semantic.values.inferred import inferred
-from torchlint.semantic.values.place import on_device
 from torchlint.semantic.values.value import CPU
 
 _SHAPES = ops.having("view") | ops.having("repeats")

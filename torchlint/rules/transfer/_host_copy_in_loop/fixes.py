@@ -7,14 +7,12 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
-from torchlint.rule import Fix, InsertBefore, Module, Replace, Safety
+from torchlint.rule import Fix, InsertBefore, Module, Replace, Safety, inferred, on_device
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.reaching import uses_of
 from torchlint.semantic.device.host_reads import HostRead, host_copy
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
-from torchlint.semantic.values.inferred import inferred
-from torchlint.semantic.values.place import on_device
 
 _SHAPES = ops.having("view")
 _NUMBER = ("builtins.float", "builtins.int")

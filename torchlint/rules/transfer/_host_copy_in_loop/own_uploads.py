@@ -6,16 +6,15 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from torchlint.rule import Module, Transfer, inferred
 from torchlint.semantic.code.calls import given_for
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import is_name
-from torchlint.semantic.device.transfers import Transfer, transfer_of
-from torchlint.semantic.module import Module
+from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.dropped_results import calls_of
-from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.value import CPU
 
 _SAME = ops.SAME_VALUES - ops.having("repeats")

@@ -8,14 +8,12 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.base.records import frozen
-from torchlint.semantic.code.calls import keyword_argument
+from torchlint.rule import Module, inferred, keyword_argument
 from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.device.host_reads import HostRead, host_copy
-from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
 from torchlint.semantic.torch.names import MOVES
-from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import named_device
 from torchlint.semantic.values.value import ACCEL, CUDA
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torchlint.rule import Module
+from torchlint.rule import Module, inferred
 from torchlint.semantic.code.destinations import destinations
 from torchlint.semantic.code.reaching import assigned_value, uses_of
 from torchlint.semantic.code.tree import attr_of
 from torchlint.semantic.device.value_sized import gathered
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
-from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.operations import operation_of
 
 _EACH = (

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torchlint.rule import Fix, Module, NeedImport, Replace, Safety
+from torchlint.rule import Fix, Module, NeedImport, Replace, Safety, inferred
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.uses.assumptions import PATCHED, TORCH
-from torchlint.semantic.values.inferred import inferred
 
 _LIKE_MASK = (
     "A program in which the mask selects rows of a larger tensor, and by chance as many as fit, "

@@ -25,6 +25,7 @@ from torchlint.rule import (
     Replace,
     Rewrite,
     Safety,
+    inferred,
     nested,
     one_sentence,
 )
@@ -66,7 +67,6 @@ from torchlint.semantic.uses.observers import (
 )
 from torchlint.semantic.uses.plain_numbers import has_no_dimension, is_python_number
 from torchlint.semantic.values.detachable import detachable
-from torchlint.semantic.values.inferred import inferred
 
 METHOD_OF_KIND = {"float": "double", "int": "long"}
 _COUNTING = frozenset(("sum", "count_nonzero"))

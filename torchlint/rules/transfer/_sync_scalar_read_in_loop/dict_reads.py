@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.fixes.after_loop import kept_for_later
-from torchlint.rule import Fix, InsertAfter, Module, NeedImport, Replace, Safety
+from torchlint.rule import Fix, InsertAfter, Module, NeedImport, Replace, Safety, inferred
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
@@ -20,7 +20,6 @@ from torchlint.semantic.uses.assumptions import FRAMES, LOSSES, ONE_DEVICE, TORC
 from torchlint.semantic.uses.plain_numbers import has_no_dimension
 from torchlint.semantic.values import definitions_behind
 from torchlint.semantic.values.detachable import detachable
-from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.value import CPU
 
 _HELD = "Until the last number is there the dictionary holds tensors, for an exception handler too."

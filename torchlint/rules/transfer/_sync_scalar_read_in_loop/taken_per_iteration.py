@@ -9,9 +9,8 @@ import libcst as cst
 
 from torchlint.base.records import frozen
 from torchlint.base.regex import regex
-from torchlint.semantic.code.guards import conditions_around
+from torchlint.rule import Module, conditions_around
 from torchlint.semantic.data.per_step_use import logging_call
-from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.uses.host_needs import asks_value, host_needs, needed_by
 

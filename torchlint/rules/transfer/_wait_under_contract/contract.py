@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.base.records import frozen
+from torchlint.rule import Module
 from torchlint.semantic.code.scopes import scopes
-from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.source.allowed_waits import listed
 from torchlint.source.globs import matches

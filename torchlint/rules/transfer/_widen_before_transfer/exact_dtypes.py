@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torchlint.semantic.code.calls import keyword_argument
+from torchlint.rule import Module, inferred, keyword_argument
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import keyword_of
 from torchlint.semantic.device.transfers import transfer_of
-from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import dtypes, ops
-from torchlint.semantic.values.inferred import inferred
 
 BYTES = {dtype.name: dtype.nbytes for dtype in dtypes.FULL}
 """Bytes per element of the dtypes for which every operation on a device exists."""

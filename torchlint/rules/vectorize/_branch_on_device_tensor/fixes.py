@@ -15,14 +15,14 @@ from torchlint.rule import (
     Remove,
     Replace,
     Safety,
+    inferred,
+    on_device,
 )
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.numbers import spelled_number
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import is_name
-from torchlint.semantic.values.inferred import inferred
-from torchlint.semantic.values.place import on_device
 
 _EFFECTS = (cst.NamedExpr, cst.Await, cst.Yield, cst.Lambda)
 _ASKS = ("any", "sum")

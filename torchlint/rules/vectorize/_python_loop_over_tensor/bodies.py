@@ -8,20 +8,18 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.base.regex import regex
+from torchlint.rule import Module, inferred, on_device
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import Function, attr_of, method_called
-from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import carried_reads, loop_sources, spelled_alike
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.host_needs import given_as_size
 from torchlint.semantic.values.definitions_behind import functions
-from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.operations import operation_of
-from torchlint.semantic.values.place import on_device
 
 _PLAIN_BUILTINS = frozenset(
     "builtins." + n

@@ -7,17 +7,16 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from torchlint.rule import Module, inferred
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import assigned_to, definitions_of, readers_of
 from torchlint.semantic.code.tree import is_name
-from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import iteration_count
 from torchlint.semantic.time.loops import LoopKind, loop_kind
 from torchlint.semantic.torch import ops
-from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.operations import operation_of
 
 _JOINS = ops.dotted("torch", "join")

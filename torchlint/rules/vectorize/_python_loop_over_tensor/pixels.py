@@ -6,10 +6,9 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.semantic.module import Module
+from torchlint.rule import Module, inferred
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import iteration_count
-from torchlint.semantic.values.inferred import inferred
 
 _ENDS = (cst.Break, cst.Return, cst.Raise, cst.Yield, cst.Try, cst.With, cst.While)
 _HOST = ("builtins.", "numpy.", "math.", "random.")

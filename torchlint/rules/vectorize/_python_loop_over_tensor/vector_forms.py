@@ -24,6 +24,7 @@ from torchlint.rule import (
     Remove,
     Replace,
     Safety,
+    inferred,
     one_sentence,
 )
 from torchlint.semantic.code.flow import reads_of
@@ -33,7 +34,6 @@ from torchlint.semantic.code.reaching import definitions_of, read_after, readers
 from torchlint.semantic.code.tree import is_name, keyword_of, method_called
 from torchlint.semantic.time.iterations import loop_sources
 from torchlint.semantic.torch import ops
-from torchlint.semantic.values.inferred import inferred
 
 _POINTWISE = (
     ops.having("pointwise") | ops.having("compare") | ops.having("cast") | ops.having("same")

@@ -34,7 +34,7 @@ def test_findings_are_counted_by_what_becomes_of_their_fix(tmp_path: Path) -> No
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "train.py").write_text(LOOP)
-    program = Path(__file__).parent.parent / "benchmarks" / "fixes.py"
+    program = Path(__file__).parents[2] / "benchmarks" / "fixes.py"
     options = ["--show", "TL602", "--severity", "all"]
     command = [sys.executable, str(program), str(tmp_path), *options]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -67,7 +67,7 @@ def test_a_folder_with_files_is_one_project(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_findings_at_lines_that_a_fix_wrote_are_counted(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(LOOP)
-    program = Path(__file__).parent.parent / "benchmarks" / "fixes.py"
+    program = Path(__file__).parents[2] / "benchmarks" / "fixes.py"
     command = [sys.executable, str(program), str(tmp_path), "--again", "--severity", "all"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.endswith("findings at lines that a fix wrote: 0\n")

@@ -19,7 +19,7 @@ from torchlint.edits import text_fix
 from torchlint.edits.splice import EditContext, Splice
 from torchlint.edits.wrapping import Style, limit_of, style_of, width, wrapped
 
-FIXTURES = Path(__file__).parent.parent / "fixtures"
+FIXTURES = Path(__file__).parents[2] / "fixtures"
 RULES, CASES = (sorted(FIXTURES.glob(f"{folder}/*/*.py")) for folder in ("rules", "cases"))
 FILES = sorted((*RULES, *CASES))
 STEP = """\

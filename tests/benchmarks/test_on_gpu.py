@@ -17,7 +17,7 @@ import pytest
 from benchmarks import on_gpu
 from torchlint.catalog.rules import load_catalog
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def run(until: float = 60.0, only: tuple[str, ...] = ()) -> on_gpu.Run:

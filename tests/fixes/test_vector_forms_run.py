@@ -257,7 +257,7 @@ def test_the_findings_stay_where_no_fix_is_known() -> None:
     )
 
 
-SEED = Path(__file__).parent.parent / "fixtures" / "seeds" / "loss_with_control_flow.py"
+SEED = Path(__file__).parents[2] / "fixtures" / "seeds" / "loss_with_control_flow.py"
 
 
 def test_the_loss_of_the_seed_gets_a_whole_patch() -> None:

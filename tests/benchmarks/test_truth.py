@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks import truth
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = """\
 import torch
 from torch import nn

@@ -141,7 +141,7 @@ def test_the_command_prints_a_table_and_draws_from_the_unknown(tmp_path: Path) -
     project = tmp_path / "project"
     project.mkdir()
     (project / "train.py").write_text(PROGRAM, encoding="utf-8")
-    script = Path(__file__).parent.parent / "benchmarks" / "census.py"
+    script = Path(__file__).parents[2] / "benchmarks" / "census.py"
     done = subprocess.run(
         [sys.executable, str(script), str(tmp_path), "--unknown", "9", "--kind", "read"],
         capture_output=True,

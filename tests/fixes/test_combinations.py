@@ -22,7 +22,7 @@ from torchlint.engine.fix import fixed
 from torchlint.run.worker import analyse_job
 
 pytestmark = pytest.mark.slow
-FIXTURES = Path(__file__).parent.parent / "fixtures"
+FIXTURES = Path(__file__).parents[2] / "fixtures"
 PIECES = sorted(FIXTURES.glob("rules/*/*.py"))
 SAFE = [p for p in PIECES if p.with_suffix(".diff").exists()]
 

@@ -18,7 +18,7 @@ from tests.corner_cases import corners
 from torchlint.base.finding import Finding, Safety
 from torchlint.testing.promises import programs
 
-FIXTURES = Path(__file__).parent.parent / "fixtures"
+FIXTURES = Path(__file__).parents[2] / "fixtures"
 FILES = [
     path
     for folder in ("rules/*", "seeds", "planted")

@@ -25,7 +25,7 @@ from torchlint.engine.analyse import analyse
 from torchlint.engine.job import Job
 from torchlint.source.document import Document, encode, loaded
 
-FIXTURES = Path(__file__).parents[1] / "fixtures" / "notebooks"
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "notebooks"
 CELLS = (
     "import asyncio\nimport torch\nfrom torch import nn\n\ntorch.manual_seed(0)",
     'device = torch.device("cuda" if torch.cuda.is_available() else "cpu")\n'

@@ -9,7 +9,7 @@ import pytest
 
 from tests.checking import check, rules
 
-FIXTURES = Path(__file__).parent.parent / "fixtures" / "rules"
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "rules"
 NAMES = {info.code: info.name.replace("-", "_") for info in rules()}
 MESSAGES = [
     ("TL105", "        late = loss.item()", "logged only now and then"),

@@ -16,7 +16,7 @@ import pytest
 
 from benchmarks import primer
 
-FIXTURES = Path(__file__).parent.parent / "fixtures"
+FIXTURES = Path(__file__).parents[2] / "fixtures"
 SAMPLE = 30
 LARGEST = 40_000
 KNOWN = "the parser does not support this valid Python"

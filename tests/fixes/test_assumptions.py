@@ -14,7 +14,7 @@ from torchlint.cli.commands import main
 from torchlint.semantic.uses import assumptions
 from torchlint.semantic.uses.assumptions import ASSUMPTIONS
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 PROGRAM = """\
 import torch
 from torch import nn

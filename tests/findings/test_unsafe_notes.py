@@ -17,7 +17,7 @@ from tests.corner_cases import corners_of
 from torchlint.base.finding import Safety, TextFix
 from torchlint.testing.promises import programs
 
-FIXTURES = Path(__file__).parent.parent / "fixtures" / "rules"
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "rules"
 RULES = {info.code: info for info in rules()}
 NOTES = [
     ("TL101", "an exception handler or debugger"),

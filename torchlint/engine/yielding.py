@@ -1,0 +1,77 @@
+"""Which hits yield to others: to one of a rule that says more, or to an earlier one of the same
+cause."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from torchlint.base.finding import (
+    Finding,
+)
+from torchlint.engine.overlaps import touch
+from torchlint.engine.placing import Placed
+from torchlint.engine.waits import weighed
+from torchlint.rule import Wait
+from torchlint.semantic.module import Module
+
+
+def strongest(
+    module: Module, found: Sequence[Placed], wanted: Collection[str]
+) -> list[tuple[Placed, Placed | None]]:
+    """Return each hit of a wanted rule, and the one that it yields to if there is one: of another
+    rule, or an earlier one of its own with the same cause."""
+    named = {code for each in found for code in each.rule.yields_to}
+    strong = sorted((each for each in found if each.rule.code in named), key=_start)
+    longest = max((each.span.end - each.span.start for each in strong), default=0)
+    caused: dict[object, list[Placed]] = {}
+    for each in strong:
+        caused.setdefault(each.hit.cause, []).append(each)
+    first: dict[tuple[str, object], Placed] = {}
+    judged: list[tuple[Placed, Placed | None]] = []
+    for each in found:
+        if each.rule.code in wanted:
+            low = bisect.bisect_left(strong, each.span.start - longest, key=_start)
+            near = strong[low : bisect.bisect_right(strong, each.span.end, key=_start)]
+            near += caused.get(each.hit.cause, ()) if each.hit.cause is not None else ()
+            stronger = next((other for other in near if _yields(each, other)), None)
+            if stronger is None and isinstance(each.hit.cause, Wait):
+                same = first.setdefault((each.rule.code, each.hit.cause), each)
+                stronger = same if same.span != each.span else None
+            judged.append((each, stronger))
+    return weighed(module, judged)
+
+
+def _yields(weak: Placed, strong: Placed) -> bool:
+    if strong.rule.code not in weak.rule.yields_to:
+        return False
+    causes = (weak.hit.cause, strong.hit.cause)
+    if strong.span == weak.span or (causes[0] is not None and causes[0] == causes[1]):
+        return True
+    if weak.compound or strong.compound or all(isinstance(cause, Wait) for cause in causes):
+        return False
+    low, high = (
+        (weak.span, strong.span)
+        if weak.span.start >= strong.span.start
+        else (strong.span, weak.span)
+    )
+    return high.start <= low.start and low.end <= high.end
+
+
+def joined(first: Finding, other: Finding) -> Finding:
+    """Return a finding whose fix also fixes another place of the same cause, where their edits do
+    not meet and they are as safe."""
+    one, two = first.fix, other.fix
+    if one is None or two is None or one.safety is not two.safety or two.elsewhere or two.withheld:
+        return first
+    edits = [each for each in two.edits if each not in one.edits]
+    if any(touch(each, mine) for each in edits for mine in one.edits):
+        return first
+    every = tuple(sorted((*one.edits, *edits), key=lambda edit: edit.span))
+    assumes = tuple(dict.fromkeys((*one.assumes, *two.assumes)))
+    return replace(first, fix=replace(one, edits=every, assumes=assumes))
+
+
+def _start(placed: Placed) -> int:
+    return placed.span.start

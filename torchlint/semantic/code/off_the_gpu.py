@@ -1,0 +1,93 @@
+"""Tests that hold only where a program runs without a GPU of NVIDIA's, and what runs by them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.base.regex import regex
+from torchlint.semantic.code.conditions import conditions
+from torchlint.semantic.code.names import Names, dotted_text
+from torchlint.semantic.code.tree import Tree, method_called
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
+from torchlint.semantic.torch.names import MOVES
+
+_DEVICE = regex(r"^((self|args?|opts?|cfg|config|hparams)\.)?\w*device(_type)?(\.type)?$")
+"""The device of a program, not of a tensor."""
+_APPLE = ("torch.backends.mps.is_available", "torch.mps.is_available")
+_NVIDIA = ("torch.cuda.is_available",)
+
+
+class OffTheGpu:
+    """Says of the tests in one file whether they hold without a GPU only."""
+
+    def __init__(self, tree: Tree, names: Names) -> None:
+        self.tree = tree
+        self.names = names
+
+    def says(self, test: cst.BaseExpression, needed: bool) -> bool:
+        """Say whether a test holds only where the program runs on the CPU or on Apple's GPU:
+        ``device.type == "mps"``, ``not torch.cuda.is_available()``, ``not parameters[0].is_cuda``.
+        """
+        match test:
+            case cst.Call(func=func):
+                return self.names.name(func) in (_APPLE if needed else _NVIDIA)
+            case cst.Attribute(attr=cst.Name("is_mps")):
+                return needed
+            case cst.Attribute(value=asked, attr=cst.Name("is_cuda" | "is_cpu" as word)):
+                return needed is (word == "is_cpu") and self._stands_for_all(asked)
+            case cst.Comparison(
+                left=left,
+                comparisons=[cst.ComparisonTarget(operator=operator, comparator=right)],
+            ):
+                types = frozenset(_texts(right))
+                if isinstance(operator, (cst.NotEqual, cst.NotIn)):
+                    needed = not needed
+                elif not isinstance(operator, (cst.Equal, cst.In)):
+                    return False
+                ours = _DEVICE.search(dotted_text(left) or "") is not None
+                ours = ours or self._stands_for_all(left)
+                if not needed:
+                    return ours and "cuda" in types
+                # A tensor on the CPU may be about to be moved.
+                return bool(types) and types <= ({"cpu", "mps"} if ours else {"mps"})
+        return False
+
+    def _stands_for_all(self, node: cst.BaseExpression) -> bool:
+        """Say whether a tensor, or its device, is the first of several and asked for all of them,
+        ``parameters[0]``, ``next(model.parameters())``, in a function that moves none."""
+        while isinstance(node, cst.Attribute) and node.attr.value in ("device", "type"):
+            node = node.value
+        match node:
+            case cst.Subscript(slice=[cst.SubscriptElement(cst.Index(cst.Integer()))]):
+                pass
+            case cst.Call(func=func) if self.names.name(func) == "builtins.next":
+                pass
+            case _:
+                return False
+        home = self.tree.function(node)
+        return home is not None and not any(
+            method_called(call) in MOVES for call in self.tree.within(home, cst.Call)
+        )
+
+
+def _texts(node: cst.BaseExpression) -> Iterator[str]:
+    """Yield the texts that are written out, alone or in a tuple, list or set."""
+    if isinstance(node, cst.SimpleString):
+        yield str(node.raw_value)
+    elif isinstance(node, (cst.Tuple, cst.List, cst.Set)):
+        for element in node.elements:
+            yield from _texts(element.value)
+
+
+@question(
+    yes="`{answer}` holds only without a GPU",
+    no="no condition says that there is no GPU",
+    ground=True,
+)
+def off_the_gpu(module: Module, node: cst.CSTNode) -> cst.BaseExpression | None:
+    """Return the condition by which a node runs only on the CPU, or on Apple's GPU."""
+    says = OffTheGpu(module.tree, module.names).says
+    return conditions(module).condition(node, None, says)
