@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import bisect
 import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import PurePath
@@ -31,6 +31,7 @@ from torchlint.base.finding import (
     Uses,
 )
 from torchlint.base.records import frozen
+from torchlint.base.regex import regex
 from torchlint.base.remembered import remembered
 from torchlint.base.span import LineIndex, Span
 from torchlint.catalog.rule_file import OURS
@@ -76,6 +77,7 @@ _SAID = "A comment there may say why the code is as it is."
 _RECORD = (
     "The file stands among what programs wrote, and may be a copy that says how a run was made."
 )
+_UNUSED = "Nothing runs this code, so that nothing is gained."
 _OF_A_WAIT = ("wait", "copy", "host")
 _OTHERS = (
     "The {step_or_batch} waits for the GPU in {other_waits} as well: only without {both_or_all} "
@@ -91,6 +93,7 @@ _APPLIED = {
     Safety.UNSAFE: (Safety.SAFE,),
 }
 """Which fixes fix a wait, and how safe one is beside a wait that no such fix fixes."""
+_SILENCES = regex(r"#.*\b(noqa|torchlint)\b")
 _COMPOUND = (cst.BaseCompoundStatement, cst.Else, cst.Finally, cst.ExceptHandler)
 
 Found = tuple[tuple[Finding, ...], tuple[Note, ...]]
@@ -132,6 +135,7 @@ def findings(
     found, crashes = hits(module, rules, strict, unfixable)
     placing = Placing(module, filename, job)
     made: dict[tuple[str, Span], Finding] = {}
+    beside: dict[tuple[str, cst.CSTNode], list[tuple[str, Span]]] = {}
     for placed, stronger in strongest(module, placing.placed(found), wanted):
         key = (placed.rule.code, placed.span)
         if key in made or (stronger is not None and stronger.rule is not placed.rule):
@@ -140,10 +144,38 @@ def findings(
         crashes += [crash] if crash is not None else []
         if stronger is None:
             made[key] = finding
+            if _waits(placed) and not _SILENCES.search(module.text):
+                node = placed.hit.node
+                place = module.loop(node) or module.statement(node)
+                beside.setdefault((placed.rule.code, place), []).append(key)
         else:
             first = (stronger.rule.code, stronger.span)
             made[first] = _joined(made[first], finding)
+    for keys in beside.values():
+        made.update(_fixed_together({key: made[key] for key in keys}))
     return tuple(made.values()), tuple(map(placing.note, crashes))
+
+
+def _fixed_together(beside: Mapping[tuple[str, Span], Finding]) -> dict[tuple[str, Span], Finding]:
+    """Return the findings of one rule in one step with the same fix for those that can be fixed
+    together: to fix one alone saves next to nothing."""
+    fixed = dict(beside)
+    for safety in _APPLIED[Safety.SUGGESTION]:
+        members: list[tuple[str, Span]] = []
+        for key, finding in beside.items():
+            fix = finding.fix
+            if fix is None or fix.safety is not safety or fix.withheld:
+                continue
+            if members:
+                first = fixed[members[0]]
+                joined = _joined(first, finding)
+                if joined is first and fix != first.fix:
+                    continue
+                fixed[members[0]] = joined
+            members.append(key)
+        for key in members:
+            fixed[key] = replace(fixed[key], fix=fixed[members[0]].fix)
+    return fixed
 
 
 def module_of(
@@ -214,7 +246,11 @@ def _proven(module: Module, hit: Hit, strict: bool) -> Hit:
     if fix.assumes:
         fix = _granted(module, fix, strict)
         hit = replace(hit, fix=fix)
-    for stays, note in ((reasoned(module, hit.node), _SAID), (module.outside.recorded(), _RECORD)):
+    for stays, note in (
+        (reasoned(module, hit.node), _SAID),
+        (module.outside.recorded(), _RECORD),
+        (not_used(module, hit.node), _UNUSED),
+    ):
         if stays:
             return replace(hit, fix=replace(fix, safety=Safety.SUGGESTION, note=note))
     if fix.safety is not Safety.SAFE:
@@ -289,6 +325,12 @@ def _whole(
         for each, stronger in judged
         if _waits(each) and (stronger is None or stronger.rule is each.rule)
     ]
+    # A copy whose own rule says that another wait makes it matter little.
+    copies = [
+        each
+        for each, stronger in judged
+        if stronger is None and each.rule.code == "TL103" and _severity(each) is Severity.INFO
+    ]
     weaker: dict[int, Placed] = {}
     for safety, applied in _APPLIED.items():
         now = [weaker.get(id(each), each) for each in waits]
@@ -308,6 +350,10 @@ def _whole(
                 weaker[id(first)] = replace(each, hit=replace(each.hit, fix=fix))
             else:
                 weaker[id(first)] = _in_vain(module, each, left, mended, safety)
+        for first in copies:
+            weaker[id(first)] = _behind_waits(
+                module, weaker.get(id(first), first), left, applied, safety
+            )
     weakened = [
         (weaker.get(id(each), each), weaker.get(id(stronger), stronger))
         for each, stronger in judged
@@ -383,13 +429,37 @@ def _in_vain(
     node = wait_beside(module, wait.hit.node, others, mended)
     if node is None or any(_rewrites(module, edit, node) for edit in fix.edits):
         return wait
-    beside = f"`{module.shown(node)}` beside it"
-    note = one_sentence([fix.note, f"As long as {beside} waits as well, little is gained."])
     told = node not in others or _severity(others[node]) is Severity.WARNING
     hint = told and safety is Safety.SUGGESTION and _severity(wait) is Severity.WARNING
-    severity = Severity.INFO if hint else wait.hit.severity
-    weaker = replace(fix, safety=safety, note=note)
-    return replace(wait, hit=replace(wait.hit, fix=weaker, severity=severity))
+    weaker = _weakened(module, wait, node, safety)
+    return replace(weaker, hit=replace(weaker.hit, severity=Severity.INFO)) if hint else weaker
+
+
+def _weakened(module: Module, placed: Placed, wait: cst.CSTNode, safety: Safety) -> Placed:
+    """Return what is found with a fix that is no more than `safety` because of another wait, which
+    its note tells."""
+    fix = placed.hit.fix
+    assert fix is not None
+    told = f"As long as `{module.shown(wait)}` beside it waits as well, little is gained."
+    weaker = replace(fix, safety=safety, note=one_sentence([fix.note, told]))
+    return replace(placed, hit=replace(placed.hit, fix=weaker))
+
+
+def _behind_waits(
+    module: Module,
+    copy: Placed,
+    left: Sequence[Placed],
+    applied: Collection[Safety],
+    safety: Safety,
+) -> Placed:
+    """Return a copy with its fix, which is no more than `safety` where the step waits anyway: then
+    there is nothing with which the copy overlaps."""
+    fix = copy.hit.fix
+    if fix is None or fix.safety not in applied:
+        return copy
+    others = [each.hit.node for each in left if _stays(each)]
+    wait = next((e for e in waits_besides(module, copy.hit.node, others) if e in others), None)
+    return _weakened(module, copy, wait, safety) if wait is not None else copy
 
 
 def _stays(wait: Placed) -> bool:
@@ -458,11 +528,17 @@ def _joined(first: Finding, other: Finding) -> Finding:
     if one is None or two is None or one.safety is not two.safety or two.elsewhere or two.withheld:
         return first
     edits = [each for each in two.edits if each not in one.edits]
-    if any(touch(each, mine) for each in edits for mine in one.edits):
+    if not edits or any(touch(each, mine) for each in edits for mine in one.edits):
         return first
-    every = tuple(sorted((*one.edits, *edits), key=lambda edit: edit.span))
-    assumes = tuple(dict.fromkeys((*one.assumes, *two.assumes)))
-    return replace(first, fix=replace(one, edits=every, assumes=assumes))
+    whole = replace(
+        one,
+        title=one_sentence([one.title, two.title]).removesuffix("."),
+        edits=tuple(sorted((*one.edits, *edits), key=lambda edit: edit.span)),
+        note=one_sentence([one.note, two.note]),
+        uses=(*one.uses, *two.uses),
+        assumes=tuple(dict.fromkeys((*one.assumes, *two.assumes))),
+    )
+    return replace(first, fix=whole)
 
 
 def _start(placed: Placed) -> int:
