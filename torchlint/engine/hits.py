@@ -169,7 +169,7 @@ def _fixed_together(beside: Mapping[tuple[str, Span], Finding]) -> dict[tuple[st
             if members:
                 first = fixed[members[0]]
                 joined = _joined(first, finding)
-                if joined is first and fix != first.fix:
+                if joined is first:
                     continue
                 fixed[members[0]] = joined
             members.append(key)
@@ -325,12 +325,6 @@ def _whole(
         for each, stronger in judged
         if _waits(each) and (stronger is None or stronger.rule is each.rule)
     ]
-    # A copy whose own rule says that another wait makes it matter little.
-    copies = [
-        each
-        for each, stronger in judged
-        if stronger is None and each.rule.code == "TL103" and _severity(each) is Severity.INFO
-    ]
     weaker: dict[int, Placed] = {}
     for safety, applied in _APPLIED.items():
         now = [weaker.get(id(each), each) for each in waits]
@@ -350,10 +344,6 @@ def _whole(
                 weaker[id(first)] = replace(each, hit=replace(each.hit, fix=fix))
             else:
                 weaker[id(first)] = _in_vain(module, each, left, mended, safety)
-        for first in copies:
-            weaker[id(first)] = _behind_waits(
-                module, weaker.get(id(first), first), left, applied, safety
-            )
     weakened = [
         (weaker.get(id(each), each), weaker.get(id(stronger), stronger))
         for each, stronger in judged
@@ -429,37 +419,13 @@ def _in_vain(
     node = wait_beside(module, wait.hit.node, others, mended)
     if node is None or any(_rewrites(module, edit, node) for edit in fix.edits):
         return wait
+    beside = f"`{module.shown(node)}` beside it"
+    note = one_sentence([fix.note, f"As long as {beside} waits as well, little is gained."])
     told = node not in others or _severity(others[node]) is Severity.WARNING
     hint = told and safety is Safety.SUGGESTION and _severity(wait) is Severity.WARNING
-    weaker = _weakened(module, wait, node, safety)
-    return replace(weaker, hit=replace(weaker.hit, severity=Severity.INFO)) if hint else weaker
-
-
-def _weakened(module: Module, placed: Placed, wait: cst.CSTNode, safety: Safety) -> Placed:
-    """Return what is found with a fix that is no more than `safety` because of another wait, which
-    its note tells."""
-    fix = placed.hit.fix
-    assert fix is not None
-    told = f"As long as `{module.shown(wait)}` beside it waits as well, little is gained."
-    weaker = replace(fix, safety=safety, note=one_sentence([fix.note, told]))
-    return replace(placed, hit=replace(placed.hit, fix=weaker))
-
-
-def _behind_waits(
-    module: Module,
-    copy: Placed,
-    left: Sequence[Placed],
-    applied: Collection[Safety],
-    safety: Safety,
-) -> Placed:
-    """Return a copy with its fix, which is no more than `safety` where the step waits anyway: then
-    there is nothing with which the copy overlaps."""
-    fix = copy.hit.fix
-    if fix is None or fix.safety not in applied:
-        return copy
-    others = [each.hit.node for each in left if _stays(each)]
-    wait = next((e for e in waits_besides(module, copy.hit.node, others) if e in others), None)
-    return _weakened(module, copy, wait, safety) if wait is not None else copy
+    severity = Severity.INFO if hint else wait.hit.severity
+    weaker = replace(fix, safety=safety, note=note)
+    return replace(wait, hit=replace(wait.hit, fix=weaker, severity=severity))
 
 
 def _stays(wait: Placed) -> bool:
@@ -528,7 +494,7 @@ def _joined(first: Finding, other: Finding) -> Finding:
     if one is None or two is None or one.safety is not two.safety or two.elsewhere or two.withheld:
         return first
     edits = [each for each in two.edits if each not in one.edits]
-    if not edits or any(touch(each, mine) for each in edits for mine in one.edits):
+    if any(touch(each, mine) for each in edits for mine in one.edits):
         return first
     whole = replace(
         one,

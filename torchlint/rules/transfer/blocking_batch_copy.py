@@ -139,7 +139,6 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.fixes.reads_together import in_vain
 from torchlint.rule import (
     Fix,
     Hit,
@@ -231,7 +230,6 @@ _ENDS = " Each batch waits for the GPU in `{wait}` as well: little is gained whi
 _INSIDE = (
     " Each batch waits for the GPU in `{wait}` as well ({place}): little is gained while it does."
 )
-_STAYS = "As long as `{}` waits as well, little is gained."
 _BACK = "what is copied to the device here is only copied back to the host; leave it there."
 _TOKENIZED = (
     "what is made here of texts or pictures is in memory that no loader pins, and the copy waits; "
@@ -335,17 +333,10 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     fix = _fix(module, transfer, pins)
     # Out of memory that none of the loaders in view pins, the copy would wait all the same.
     unknown = not loaders and has_loaders(module) and not _of_named_loader(module, node)
-    if fix is not None and (unpinned or unknown) and not pins:
+    pageable = unpinned or unknown
+    if fix is not None and pageable and not pins:
         fix = Fix(fix.edits, Safety.SUGGESTION, _ALONE, fix.note)
-    yield Hit(node, words, _shown_before(module, stays, fix), severity, message)
-
-
-def _shown_before(module: Module, stays: cst.BaseExpression | None, fix: Fix | None) -> Fix | None:
-    """Return a fix that is only shown where each step ends in a copy that the host needs at
-    once."""
-    if fix is None or not isinstance(stays, cst.Call) or host_copy(module, stays) is None:
-        return fix
-    return in_vain(fix, one_sentence([fix.note, _STAYS.format(module.shown(stays))]))
+    yield Hit(node, words, fix, severity, message)
 
 
 @rule.on(cst.Call, calls=TRANSFERS, runs="train")
