@@ -56,7 +56,7 @@ from torchlint.semantic.time.step_overhead import backward_reads
 from torchlint.semantic.uses.assumptions import broken
 from torchlint.semantic.uses.network_waits import network_wait
 from torchlint.semantic.uses.spare_imports import SpareImport
-from torchlint.semantic.uses.unavoidable_syncs import wait_beside, waits_besides
+from torchlint.semantic.uses.unavoidable_syncs import may_read, wait_beside, waits_besides
 from torchlint.semantic.values.accelerator import on_tpu
 from torchlint.source.paths import shown
 from torchlint.source.python import MisreadError
@@ -78,6 +78,7 @@ _RECORD = (
     "The file stands among what programs wrote, and may be a copy that says how a run was made."
 )
 _UNUSED = "Nothing runs this code, so that nothing is gained."
+_BESIDE = ("copy", "host", "upload", "wait")
 _OF_A_WAIT = ("wait", "copy", "host")
 _OTHERS = (
     "The {step_or_batch} waits for the GPU in {other_waits} as well: only without {both_or_all} "
@@ -144,16 +145,24 @@ def findings(
         crashes += [crash] if crash is not None else []
         if stronger is None:
             made[key] = finding
-            if _waits(placed) and not _SILENCES.search(module.text):
-                node = placed.hit.node
-                place = module.loop(node) or module.statement(node)
-                beside.setdefault((placed.rule.code, place), []).append(key)
+            if (step := _step(module, placed)) is not None:
+                beside.setdefault((placed.rule.code, step), []).append(key)
         else:
             first = (stronger.rule.code, stronger.span)
             made[first] = _joined(made[first], finding)
     for keys in beside.values():
         made.update(_fixed_together({key: made[key] for key in keys}))
     return tuple(made.values()), tuple(map(placing.note, crashes))
+
+
+def _step(module: Module, placed: Placed) -> cst.CSTNode | None:
+    """Return the loop in each turn of which something is found, or the function in each call of
+    which a wait or a copy is; None where a comment of the file may keep a fix of it back."""
+    if _SILENCES.search(module.text):
+        return None
+    loop = module.loop(placed.hit.node)
+    once = placed.rule.effect in _BESIDE or _waits(placed)
+    return loop or (module.function(placed.hit.node) if once else None)
 
 
 def _fixed_together(beside: Mapping[tuple[str, Span], Finding]) -> dict[tuple[str, Span], Finding]:
@@ -421,7 +430,11 @@ def _in_vain(
         return wait
     beside = f"`{module.shown(node)}` beside it"
     note = one_sentence([fix.note, f"As long as {beside} waits as well, little is gained."])
-    told = node not in others or _severity(others[node]) is Severity.WARNING
+    told = (
+        _severity(others[node]) is Severity.WARNING
+        if node in others
+        else not may_read(module, node)
+    )
     hint = told and safety is Safety.SUGGESTION and _severity(wait) is Severity.WARNING
     severity = Severity.INFO if hint else wait.hit.severity
     weaker = replace(fix, safety=safety, note=note)

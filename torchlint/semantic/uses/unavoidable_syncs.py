@@ -424,7 +424,13 @@ def wait_beside(
         each for each in module.within(iteration, cst.Call) if _stays_inside(module, each, left)
     ]
     inside = list(beside(calls))
-    near = nearest(module, node, [*beside(left), *inside, *beside(sized)], iteration)
+    unknown = [
+        each
+        for each in module.within(iteration, cst.Call)
+        if may_read(module, each) and each not in fixed
+    ]
+    places = [*beside(left), *inside, *beside(sized), *beside(unknown)]
+    near = nearest(module, node, places, iteration)
     return inside[0] if near is None and len(inside) > 1 else near
 
 
@@ -441,6 +447,21 @@ def _either_way(
         or (module.before(arm, place) and not heat_of(module, arm.body[0]).hot)
         for arm in (branch.body, branch.orelse.body)
     )
+
+
+@question(
+    yes="`{0}` reads what may be on the device",
+    no="`{0}` reads nothing of which it is unknown where it is",
+)
+def may_read(module: Module, call: cst.CSTNode) -> bool:
+    """Say whether a call of ``.item()`` reads what may be a tensor of the device, as nothing says
+    where it is: the part of a batch that nobody moves is on the host."""
+    match call:
+        case cst.Call(func=cst.Attribute(value=read, attr=cst.Name("item")), args=[]):
+            value = inferred(module, read)
+            known = value.device is not None or value.origin == "batch"
+            return value.kind in ("?", "tensor") and not known
+    return False
 
 
 @question()
