@@ -12,7 +12,7 @@ from torchlint.base.finding import Finding, Safety
 from torchlint.run.projects import forget
 from torchlint.run.worker import analyse_job
 
-SAFE, SHOWN = Safety.SAFE, Safety.SUGGESTION
+SAFE, UNSAFE, SHOWN = Safety.SAFE, Safety.UNSAFE, Safety.SUGGESTION
 
 HEAD = """\
 import numpy as np
@@ -111,6 +111,65 @@ def test_a_copy_beside_one_that_either_arm_makes_is_only_shown(
     (own,) = [each for each in found(text, code) if "loss" in each.message.partition(" ")[0]]
     assert own.fix is not None
     assert (own.fix.safety is SHOWN) is shown
+
+
+PARTS = """\
+def write(loader: DataLoader, limit, show):
+    with torch.no_grad():
+        for x, names in loader:
+            x = x.to(device)
+            out = model(x)
+            for i in range(len(names)):
+                {lines}
+
+
+write(DataLoader(torch.load("data"), num_workers=2, pin_memory=True), 5, print)
+"""
+SHOW = "show(out[i].cpu().numpy())"
+SHOW_BOTH = "show(out[i].cpu().numpy(), x[i].cpu().numpy())"
+
+
+@pytest.mark.parametrize(
+    ("line", "safety", "copies"),
+    [
+        (SHOW, UNSAFE, ["out_host"]),
+        (SHOW_BOTH, UNSAFE, ["out_host", "x_host"]),
+        (f"if i < limit:\n                    {SHOW}", SHOWN, ["out_host"]),
+        (f"if i < limit:\n                    {SHOW_BOTH}", SHOWN, ["out_host", "x_host"]),
+        (
+            f"if i == limit:\n                    break\n                {SHOW}",
+            UNSAFE,
+            ["out_host"],
+        ),
+    ],
+)
+def test_parts_that_a_loop_copies_are_copied_at_once_where_it_copies_all(
+    line: str, safety: Safety, copies: list[str]
+) -> None:
+    made = {each.fix for each in found(HEAD + PARTS.format(lines=line), "TL113")}
+    fixes = [each for each in made if each is not None]
+    assert {each.safety for each in fixes} == {safety}
+    assert len(fixes) == (1 if safety is UNSAFE else len(copies))
+    texts = [edit.text for each in fixes for edit in each.edits]
+    assert sorted(text.split(" = ")[0].strip() for text in texts if " = " in text) == copies
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("n += write(out).item()", True),
+        ("n += loader.last.item()", True),
+        ("names.append(write(out, y).item())", True),
+        ("n += (out.argmax(1) == y).sum().item()", False),
+        ("n += np.mean(names).item()", False),
+        ("n += write.items()", False),
+    ],
+)
+def test_a_read_beside_one_that_may_wait_is_only_shown(line: str, shown: bool) -> None:
+    read = found(evaluated(SUM, line), "TL101")[0]
+    assert read.fix is not None
+    assert (read.fix.safety is SHOWN) is shown
+    assert ("beside it waits as well" in read.fix.note) is shown
 
 
 READ = (
