@@ -62,9 +62,8 @@ def touch(one: Edit, other: Edit) -> bool:
 
 def _bind_apart(one: str, other: str) -> bool:
     """Say whether two texts are lines that bind names of their own: ``x_host = x.cpu()``."""
-    names = [each.partition(" = ") for each in (one, other) if each.endswith("\n")]
-    bound = {name.strip() for name, equals, _ in names if equals}
-    return len(bound) == len((one, other))
+    lines = [each.partition(" = ")[0].strip() for each in (one, other) if each.endswith("\n")]
+    return len({name for name in lines if name.isidentifier()}) == len((one, other))
 
 
 def _is_line_behind(new: Edit, changed: Edit) -> bool:
