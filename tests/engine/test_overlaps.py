@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import random
 
+import pytest
+
 from torchlint.base.finding import Edit, Finding, Safety, Severity, TextFix
 from torchlint.base.span import Position, Span
 from torchlint.engine.overlaps import edits_of, independent
@@ -58,6 +60,25 @@ def test_lines_behind_one_statement_stand_in_the_order_of_the_findings() -> None
     assert behind == ["\nx = float(x)", "\na = float(a)"]
     before = finding(3, 5, edit(3, 4), edit(9, 9, "a = 1\n"))
     assert independent([first, before]) == [first]
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "together"),
+    [
+        ("x_host = x.cpu()\n", "    y_host = y.cpu()\n", True),
+        ("    kept = []\n", "    pending = []\n", True),
+        ("x_host = x.cpu()\n", "x_host = z.x.cpu()\n", False),
+        ("x_host = x.cpu()\n", "if x:\n    y = 1\n", False),
+        ("import math\n", "import torch\n", False),
+        ("x_host = x.cpu()\n", "\nx = float(x)", False),
+    ],
+)
+def test_lines_before_one_statement_that_bind_other_names(
+    one: str, two: str, together: bool
+) -> None:
+    first = finding(0, 2, edit(0, 1), edit(9, 9, one))
+    second = finding(3, 5, edit(3, 4), edit(9, 9, two))
+    assert (independent([first, second]) == [first, second]) is together
 
 
 def test_many() -> None:

@@ -25,6 +25,7 @@ class Role:
         grouped: whether it waits by itself: of those of one statement all are fixed, or none.
         kept_back: whether its fix is only shown, or unsafe, while another wait of the step stays.
         keeps_back: whether fixes of other waits are only shown, or unsafe, while it stays.
+        together: whether all of one rule in a function have one fix, as in a loop all have.
         hint: whether it is an info where the step waits in any case.
         hint_as_row: whether that is so of a row of numbers: what is larger takes its time as well.
     """
@@ -33,19 +34,22 @@ class Role:
     grouped: bool = False
     kept_back: bool = False
     keeps_back: bool = True
+    together: bool = False
     hint: bool = False
     hint_as_row: bool = False
 
 
 _ROLES = {
-    "wait": Role(named=_EVERY, grouped=True, kept_back=True, hint=True),
-    "copy": Role(named=_EVERY, kept_back=True, hint=True),
-    "host": Role(kept_back=True),
-    "upload": Role(named=frozenset((Severity.WARNING,)), keeps_back=False, hint_as_row=True),
+    "wait": Role(named=_EVERY, grouped=True, kept_back=True, together=True, hint=True),
+    "copy": Role(named=_EVERY, kept_back=True, together=True, hint=True),
+    "host": Role(kept_back=True, together=True),
+    "upload": Role(
+        named=frozenset((Severity.WARNING,)), keeps_back=False, together=True, hint_as_row=True
+    ),
 }
 _OTHER = Role()
 _OF_A_WAIT = {
-    effect: replace(role, named=_EVERY, grouped=True, hint=True)
+    effect: replace(role, named=_EVERY, grouped=True, together=True, hint=True)
     for effect, role in {**_ROLES, "": _OTHER}.items()
 }
 

@@ -22,7 +22,7 @@ from torchlint.base.span import Span
 from torchlint.engine import syntax
 from torchlint.engine.job import Job
 from torchlint.engine.placing import Crash, Placing, described, message_of
-from torchlint.engine.yielding import joined, strongest
+from torchlint.engine.yielding import fixed_together, joined, step_of, strongest
 from torchlint.fixes.fix import Append, Fix, Prepend, Remove, Replace
 from torchlint.fixes.notes import one_sentence
 from torchlint.rule import Hit, Rule
@@ -30,6 +30,7 @@ from torchlint.semantic.code.bindings import imported_over
 from torchlint.semantic.code.text import reasoned
 from torchlint.semantic.module import Module
 from torchlint.semantic.project.outside import Outside
+from torchlint.semantic.time.heat import not_used
 from torchlint.semantic.uses.assumptions import broken
 from torchlint.source.python import MisreadError
 
@@ -41,6 +42,8 @@ _SAID = "A comment there may say why the code is as it is."
 _RECORD = (
     "The file stands among what programs wrote, and may be a copy that says how a run was made."
 )
+
+_UNUSED = "Nothing runs this code, so that nothing is gained."
 
 Found = tuple[tuple[Finding, ...], tuple[Note, ...]]
 """What the rules find in a file, and what to say of those that crashed."""
@@ -62,6 +65,7 @@ def findings(
     found, crashes = hits(module, rules, strict, unfixable)
     placing = Placing(module, filename, job)
     made: dict[tuple[str, Span], Finding] = {}
+    beside: dict[tuple[str, cst.CSTNode], list[tuple[str, Span]]] = {}
     for placed, stronger in strongest(module, placing.placed(found), wanted):
         key = (placed.rule.code, placed.span)
         if key in made or (stronger is not None and stronger.rule is not placed.rule):
@@ -70,9 +74,13 @@ def findings(
         crashes += [crash] if crash is not None else []
         if stronger is None:
             made[key] = finding
+            if (step := step_of(module, placed)) is not None:
+                beside.setdefault((placed.rule.code, step), []).append(key)
         else:
             first = (stronger.rule.code, stronger.span)
             made[first] = joined(made[first], finding)
+    for keys in beside.values():
+        made.update(fixed_together({key: made[key] for key in keys}))
     return tuple(made.values()), tuple(map(placing.note, crashes))
 
 
@@ -144,7 +152,11 @@ def _proven(module: Module, hit: Hit, strict: bool) -> Hit:
     if fix.assumes:
         fix = _granted(module, fix, strict)
         hit = replace(hit, fix=fix)
-    for stays, note in ((reasoned(module, hit.node), _SAID), (module.outside.recorded(), _RECORD)):
+    for stays, note in (
+        (reasoned(module, hit.node), _SAID),
+        (module.outside.recorded(), _RECORD),
+        (not_used(module, hit.node), _UNUSED),
+    ):
         if stays:
             return replace(hit, fix=replace(fix, safety=Safety.SUGGESTION, note=note))
     if fix.safety is not Safety.SAFE:

@@ -47,16 +47,23 @@ def _touches_one_of(edit: Edit, edits: Sequence[Edit]) -> bool:
 
 def touch(one: Edit, other: Edit) -> bool:
     """Say whether two edits meet; the same import from two fixes is written once and does not
-    count, nor do lines that two fixes put behind one statement: they stand in the order of the
-    findings. A line that is put behind one of which the other changes the end does not count
+    count, nor do lines that two fixes put before or behind one statement: they stand in the order
+    of the findings. A line that is put behind one of which the other changes the end does not count
     either."""
     if one.span == other.span and one.text == other.text and _IMPORT.fullmatch(one.text):
         return False
     if one.span == other.span and one.span.start == one.span.end and one.text != other.text:
-        return not (one.text.startswith("\n") and other.text.startswith("\n"))
+        behind = one.text.startswith("\n") and other.text.startswith("\n")
+        return not behind and not _bind_apart(one.text, other.text)
     if _is_line_behind(one, other) or _is_line_behind(other, one):
         return False
     return one.span.start <= other.span.end and other.span.start <= one.span.end
+
+
+def _bind_apart(one: str, other: str) -> bool:
+    """Say whether two texts are lines that bind names of their own: ``x_host = x.cpu()``."""
+    lines = [each.partition(" = ")[0].strip() for each in (one, other) if each.endswith("\n")]
+    return len({name for name in lines if name.isidentifier()}) == len((one, other))
 
 
 def _is_line_behind(new: Edit, changed: Edit) -> bool:

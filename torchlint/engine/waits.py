@@ -19,7 +19,7 @@ from torchlint.semantic.module import Module
 from torchlint.semantic.time.heat import Grade, heat_of
 from torchlint.semantic.time.step_overhead import backward_reads
 from torchlint.semantic.uses.network_waits import network_wait
-from torchlint.semantic.uses.unavoidable_syncs import wait_beside, waits_besides
+from torchlint.semantic.uses.unavoidable_syncs import may_read, wait_beside, waits_besides
 
 _OTHERS = (
     "The {step_or_batch} waits for the GPU in {other_waits} as well: only without {both_or_all} "
@@ -43,7 +43,7 @@ def weighed(
     waits = [
         each
         for each, stronger in judged
-        if _role(each).grouped and (stronger is None or stronger.rule is each.rule)
+        if role(each).grouped and (stronger is None or stronger.rule is each.rule)
     ]
     weaker: dict[int, Placed] = {}
     for safety, applied in _APPLIED.items():
@@ -79,12 +79,13 @@ def weighed(
     ]
 
 
-def _role(placed: Placed) -> Role:
+def role(placed: Placed) -> Role:
+    """Return what a hit is among the waits of its step."""
     return role_of(placed.rule.effect, waits=isinstance(placed.hit.cause, Wait))
 
 
 def _is_named(placed: Placed) -> bool:
-    return severity_of(placed) in _role(placed).named
+    return severity_of(placed) in role(placed).named
 
 
 def _with_others(module: Module, wait: Placed, every_wait: Sequence[cst.CSTNode]) -> Placed:
@@ -132,7 +133,7 @@ def _in_vain(
     """Return a wait with its fix, which is no more than `safety` where the step waits beside it as
     well; it is a hint, where what no fix fixes is a warning, here or in the function that waits."""
     fix = wait.hit.fix
-    if fix is None or not _role(wait).kept_back:
+    if fix is None or not role(wait).kept_back:
         return wait
     others = {e.hit.node: e for e in left if e is not wait and _stays(e)}
     node = wait_beside(module, wait.hit.node, others, fixed)
@@ -140,7 +141,11 @@ def _in_vain(
         return wait
     beside = f"`{module.shown(node)}` beside it"
     note = one_sentence([fix.note, f"As long as {beside} waits as well, little is gained."])
-    told = node not in others or severity_of(others[node]) is Severity.WARNING
+    told = (
+        severity_of(others[node]) is Severity.WARNING
+        if node in others
+        else not may_read(module, node)
+    )
     hint = told and safety is Safety.SUGGESTION and severity_of(wait) is Severity.WARNING
     severity = Severity.INFO if hint else wait.hit.severity
     weaker = replace(fix, safety=safety, note=note)
@@ -150,7 +155,7 @@ def _in_vain(
 def _stays(wait: Placed) -> bool:
     """Say whether a wait that no fix fixes is one, and goes with none of those beside it."""
     fix = wait.hit.fix
-    return _role(wait).keeps_back and (fix is None or not fix.in_vain)
+    return role(wait).keeps_back and (fix is None or not fix.in_vain)
 
 
 def _is_fixed(

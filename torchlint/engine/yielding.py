@@ -4,17 +4,22 @@ cause."""
 from __future__ import annotations
 
 import bisect
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from torchlint.base.finding import (
-    Finding,
-)
+import libcst as cst
+
+from torchlint.base.finding import Finding, Safety
+from torchlint.base.regex import regex
+from torchlint.base.span import Span
 from torchlint.engine.overlaps import touch
 from torchlint.engine.placing import Placed
-from torchlint.engine.waits import weighed
+from torchlint.engine.waits import role, weighed
+from torchlint.fixes.notes import one_sentence
 from torchlint.rule import Wait
 from torchlint.semantic.module import Module
+
+_SILENCES = regex(r"#.*\b(noqa|torchlint)\b")
 
 
 def strongest(
@@ -68,9 +73,46 @@ def joined(first: Finding, other: Finding) -> Finding:
     edits = [each for each in two.edits if each not in one.edits]
     if any(touch(each, mine) for each in edits for mine in one.edits):
         return first
-    every = tuple(sorted((*one.edits, *edits), key=lambda edit: edit.span))
-    assumes = tuple(dict.fromkeys((*one.assumes, *two.assumes)))
-    return replace(first, fix=replace(one, edits=every, assumes=assumes))
+    whole = replace(
+        one,
+        title=one_sentence([one.title, two.title]).removesuffix("."),
+        edits=tuple(sorted((*one.edits, *edits), key=lambda edit: edit.span)),
+        note=one_sentence([one.note, two.note]),
+        uses=(*one.uses, *two.uses),
+        assumes=tuple(dict.fromkeys((*one.assumes, *two.assumes))),
+    )
+    return replace(first, fix=whole)
+
+
+def step_of(module: Module, placed: Placed) -> cst.CSTNode | None:
+    """Return the loop in each turn of which something is found, or the function in each call of
+    which a wait or a copy is; None where a comment of the file may keep a fix of it back."""
+    if _SILENCES.search(module.text):
+        return None
+    loop = module.loop(placed.hit.node)
+    return loop or (module.function(placed.hit.node) if role(placed).together else None)
+
+
+def fixed_together(beside: Mapping[tuple[str, Span], Finding]) -> dict[tuple[str, Span], Finding]:
+    """Return the findings of one rule in one step with the same fix for those that can be fixed
+    together: to fix one alone saves next to nothing."""
+    fixed = dict(beside)
+    for safety in (Safety.SAFE, Safety.UNSAFE):
+        members: list[tuple[str, Span]] = []
+        for key, finding in beside.items():
+            fix = finding.fix
+            if fix is None or fix.safety is not safety or fix.withheld:
+                continue
+            if members:
+                first = fixed[members[0]]
+                whole = joined(first, finding)
+                if whole is first:
+                    continue
+                fixed[members[0]] = whole
+            members.append(key)
+        for key in members:
+            fixed[key] = replace(fixed[key], fix=fixed[members[0]].fix)
+    return fixed
 
 
 def _start(placed: Placed) -> int:

@@ -25,6 +25,7 @@ from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.torch import ops
+from torchlint.semantic.uses.network_waits import called_object
 from torchlint.semantic.uses.object_uses import ObjectUse, Way, binding_uses
 from torchlint.semantic.uses.observers import (
     elsewhere_reached,
@@ -34,6 +35,7 @@ from torchlint.semantic.uses.observers import (
 )
 from torchlint.semantic.uses.plain_numbers import is_python_number
 from torchlint.semantic.uses.swallowing import may_be_swallowed
+from torchlint.semantic.values.definitions_behind import functions
 from torchlint.semantic.values.inferred import inferred
 
 _FRAME_READERS = frozenset(
@@ -41,6 +43,7 @@ _FRAME_READERS = frozenset(
 )
 _REDUCES = regex(r"reduce|broadcast")
 _IN_PLACE = ops.having("in-place")
+_NUMBERS = (cst.Integer, cst.Float)
 _BLOCKS = (cst.BaseCompoundStatement, cst.ExceptHandler, cst.Finally)
 _SWALLOWERS = frozenset(("contextlib.suppress", "pytest.raises"))
 
@@ -371,9 +374,13 @@ def _is_fresh(module: Module, made: cst.CSTNode) -> bool:
     """Say whether an assignment binds what torch has just computed: a loss, a reduction, a sum."""
     match made:
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Name())], value=value):
-            pass
-        case _:
-            return False
+            return _is_computed(module, value)
+    return False
+
+
+def _is_computed(module: Module, value: cst.BaseExpression) -> bool:
+    """Say whether an expression gives what torch has just computed, itself or in a function of the
+    project that returns nothing else."""
     match value:
         case cst.BinaryOperation():
             return inferred(module, value).kind == "tensor"
@@ -383,8 +390,57 @@ def _is_fresh(module: Module, made: cst.CSTNode) -> bool:
             if name in ops.COMPUTING_FUNCTIONS or (layer and (callee.name or "").endswith("Loss")):
                 return True
             method = func.attr.value if isinstance(func, cst.Attribute) and not name else ""
-            return inferred(module, value).kind == "tensor" and method in ops.COMPUTING_METHODS
+            if inferred(module, value).kind == "tensor" and method in ops.COMPUTING_METHODS:
+                return True
+            behind = functions(module, value) or called_object(module, value)
+            return len(behind) == 1 and all(
+                isinstance(function, cst.FunctionDef) and _computes_all(where, function)
+                for where, function in behind
+            )
     return False
+
+
+@question(circular=False)
+def _computes_all(module: Module, function: cst.FunctionDef) -> bool:
+    """Say whether all that a function returns are tensors that its run has computed."""
+    returns = list(module.within(function.body, cst.Return))
+    return (
+        bool(returns)
+        and not function.decorators
+        and all(
+            isinstance(each, cst.Return)
+            and each.value is not None
+            and _is_computed_there(module, each.value)
+            for each in returns
+        )
+    )
+
+
+def _is_computed_there(module: Module, value: cst.BaseExpression) -> bool:
+    """Say whether a function has computed what an expression gives, wherever in it: a name that
+    began as a number too, to which it has added."""
+    if not isinstance(value, cst.Name):
+        return _is_computed(module, value)
+    seen: set[cst.CSTNode] = set()
+    made = definitions_of(module, value)
+    while new := [each for each in made if each not in seen]:
+        seen.update(new)
+        made = [
+            earlier
+            for each in new
+            if isinstance(each, cst.AugAssign) and isinstance(each.target, cst.Name)
+            for earlier in definitions_of(module, each.target)
+        ]
+    return any(not isinstance(_number(each), _NUMBERS) for each in seen) and all(
+        isinstance(each, cst.AugAssign)
+        or isinstance(_number(each), _NUMBERS)
+        or _is_fresh(module, each)
+        for each in seen
+    )
+
+
+def _number(made: cst.CSTNode) -> cst.CSTNode | None:
+    return made.value if isinstance(made, cst.Assign) else None
 
 
 @frozen

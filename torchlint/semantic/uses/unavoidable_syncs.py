@@ -409,23 +409,59 @@ def wait_beside(
     if selected is not None:
         return selected
 
-    def beside(places: Iterable[_Place]) -> Iterator[_Place]:
+    def beside(places: Collection[_Place]) -> Iterator[_Place]:
         for place in places:
             if (
                 (module.loop(place) or module.function(place)) is iteration
                 and not module.is_within(place, own)
                 and not module.is_within(node, place)
                 and not (isinstance(own, cst.Return) and module.before(own, place))
-                and comes_to(module, place, node)
+                and (comes_to(module, place, node) or _either_way(module, place, places, node))
             ):
                 yield place
 
-    calls = (
+    calls = [
         each for each in module.within(iteration, cst.Call) if _stays_inside(module, each, left)
-    )
+    ]
     inside = list(beside(calls))
-    near = nearest(module, node, [*beside(left), *inside, *beside(sized)], iteration)
+    unknown = [
+        each
+        for each in module.within(iteration, cst.Call)
+        if may_read(module, each) and each not in fixed
+    ]
+    places = [*beside(left), *inside, *beside(sized), *beside(unknown)]
+    near = nearest(module, node, places, iteration)
     return inside[0] if near is None and len(inside) > 1 else near
+
+
+def _either_way(
+    module: Module, place: cst.CSTNode, places: Iterable[cst.CSTNode], node: cst.CSTNode
+) -> bool:
+    """Say whether a place stands in an arm of an ``if`` whose other arm comes to one of the places
+    as well, or runs seldom: each run that comes to `node`, or nearly, comes to one of them."""
+    branch = next((each for each in module.ancestors(place) if isinstance(each, cst.If)), None)
+    if branch is None or not isinstance(branch.orelse, cst.Else) or module.is_within(node, branch):
+        return False
+    return comes_to(module, branch, node) and all(
+        any(module.is_within(each, arm) and comes_to(module, each, arm) for each in places)
+        or (module.before(arm, place) and not heat_of(module, arm.body[0]).hot)
+        for arm in (branch.body, branch.orelse.body)
+    )
+
+
+@question(
+    yes="`{0}` reads what may be on the device",
+    no="`{0}` reads nothing of which it is unknown where it is",
+)
+def may_read(module: Module, call: cst.CSTNode) -> bool:
+    """Say whether a call of ``.item()`` reads what may be a tensor of the device, as nothing says
+    where it is: the part of a batch that nobody moves is on the host."""
+    match call:
+        case cst.Call(func=cst.Attribute(value=read, attr=cst.Name("item")), args=[]):
+            value = inferred(module, read)
+            known = value.device is not None or value.origin == "batch"
+            return value.kind in ("?", "tensor") and not known
+    return False
 
 
 @question()

@@ -13,6 +13,7 @@ from torchlint.semantic.code.reaching import uses_of
 from torchlint.semantic.device.host_reads import HostRead, host_copy
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
+from torchlint.semantic.uses.network_waits import chosen
 
 _SHAPES = ops.having("view")
 _NUMBER = ("builtins.float", "builtins.int")
@@ -107,7 +108,9 @@ def parts_fix(module: Module, copy: HostRead) -> Fix | None:
             return None
         edits.append(edit)
     before = InsertBefore(loop, f"{name} = {whole.value}.cpu()")
-    return Fix((before, *edits), Safety.UNSAFE, "Copy the tensor before the loop", _PARTS_NOTE)
+    # Where a branch copies parts now and then, the whole would be copied for nothing.
+    safety = Safety.SUGGESTION if chosen(module, copy.node, loop) else Safety.UNSAFE
+    return Fix((before, *edits), safety, "Copy the tensor before the loop", _PARTS_NOTE)
 
 
 def _sole_bound(loop: cst.For) -> bool:

@@ -1,0 +1,254 @@
+"""Fixes of what one step waits for: those that stand beside each other are one, and what gains
+nothing as another wait stays, or as nothing runs the code, is only shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.checking import check, fixed, job
+from torchlint.base.finding import Finding, Safety
+from torchlint.run.projects import forget
+from torchlint.run.worker import analyse_job
+
+SAFE, UNSAFE, SHOWN = Safety.SAFE, Safety.UNSAFE, Safety.SUGGESTION
+
+HEAD = """\
+import numpy as np
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+device = torch.device("cuda")
+model = nn.Linear(8, 2).to(device)
+criterion = nn.CrossEntropyLoss()
+
+
+"""
+EVALUATE = (
+    HEAD
+    + """\
+def evaluate(loader: DataLoader, write):
+    total, correct, n = 0.0, 0, 0
+    losses, names = [], []
+    with torch.no_grad():
+        for x, y in loader:
+            x = x.to(device)
+            y = y.to(device)
+            out = model(x)
+            loss = criterion(out, y)
+            {lines}
+    return total, correct, losses, names
+
+
+evaluate(DataLoader(torch.load("data"), num_workers=2, pin_memory=True), print)
+"""
+)
+SUM = "total += loss.item()"
+COUNT = "correct += (out.argmax(1) == y).sum().item()"
+LIST = "losses.append(loss.item())"
+
+
+def found(text: str, code: str) -> list[Finding]:
+    return list(check(text, codes=frozenset({code}), name="train.py").findings)
+
+
+def evaluated(*lines: str) -> str:
+    return EVALUATE.format(lines="\n            ".join(lines))
+
+
+@pytest.mark.parametrize("lines", [(SUM, COUNT), (COUNT, LIST), (SUM, COUNT, LIST)])
+def test_reads_of_one_step_have_one_fix(lines: tuple[str, ...]) -> None:
+    text = evaluated(*lines)
+    reads = found(text, "TL101")
+    fixes = {each.fix for each in reads}
+    assert len(reads) == len(lines)
+    assert len(fixes) == 1
+    whole = fixes.pop()
+    assert whole is not None
+    assert whole.safety is SAFE
+    after = fixed(text, "safe", codes=frozenset({"TL101"})).after
+    assert ".item()" not in after.replace("value.item() for value", "")
+    assert all(edit.text in after for edit in whole.edits)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        (SUM, "for _ in range(len(x)):\n                correct += out.argmax(1).sum().item()"),
+        (SUM, "if torch.isnan(loss): raise OverflowError"),
+        (SUM, COUNT + "  # torchlint: ignore[TL101] asked for"),
+    ],
+)
+def test_what_is_of_another_step_or_stays_has_its_own(lines: tuple[str, ...]) -> None:
+    reads = found(evaluated(*lines), "TL101")
+    safe = {each.fix for each in reads if each.fix is not None and each.fix.safety is SAFE}
+    assert all(len([e for e in fix.edits if "\n" in e.text]) < 2 for fix in safe)
+
+
+NEEDED = "if torch.isnan(loss): raise OverflowError"
+FILLED = (
+    "if n == 0:\n                names = y.cpu().numpy()\n            else:\n"
+    "                names = np.append(names, y.cpu().numpy(), axis=0)\n            n += 1"
+)
+ONE_ARM = "if write:\n                names = np.append(names, y.cpu().numpy(), axis=0)"
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "shown"),
+    [
+        (FILLED, "TL113", True),
+        ("write(y.cpu().numpy())", "TL113", True),
+        (ONE_ARM, "TL113", False),
+        ("n += 1", "TL113", False),
+    ],
+)
+def test_a_copy_beside_one_that_either_arm_makes_is_only_shown(
+    line: str, code: str, shown: bool
+) -> None:
+    text = evaluated("losses.append(loss.detach().cpu())", line)
+    (own,) = [each for each in found(text, code) if "loss" in each.message.partition(" ")[0]]
+    assert own.fix is not None
+    assert (own.fix.safety is SHOWN) is shown
+
+
+PARTS = """\
+def write(loader: DataLoader, limit, show):
+    with torch.no_grad():
+        for x, names in loader:
+            x = x.to(device)
+            out = model(x)
+            for i in range(len(names)):
+                {lines}
+
+
+write(DataLoader(torch.load("data"), num_workers=2, pin_memory=True), 5, print)
+"""
+SHOW = "show(out[i].cpu().numpy())"
+SHOW_BOTH = "show(out[i].cpu().numpy(), x[i].cpu().numpy())"
+
+
+@pytest.mark.parametrize(
+    ("line", "safety", "copies"),
+    [
+        (SHOW, UNSAFE, ["out_host"]),
+        (SHOW_BOTH, UNSAFE, ["out_host", "x_host"]),
+        (f"if i < limit:\n                    {SHOW}", SHOWN, ["out_host"]),
+        (f"if i < limit:\n                    {SHOW_BOTH}", SHOWN, ["out_host", "x_host"]),
+        (
+            f"if i == limit:\n                    break\n                {SHOW}",
+            UNSAFE,
+            ["out_host"],
+        ),
+    ],
+)
+def test_parts_that_a_loop_copies_are_copied_at_once_where_it_copies_all(
+    line: str, safety: Safety, copies: list[str]
+) -> None:
+    made = {each.fix for each in found(HEAD + PARTS.format(lines=line), "TL113")}
+    fixes = [each for each in made if each is not None]
+    assert {each.safety for each in fixes} == {safety}
+    assert len(fixes) == (1 if safety is UNSAFE else len(copies))
+    texts = [edit.text for each in fixes for edit in each.edits]
+    assert sorted(text.split(" = ")[0].strip() for text in texts if " = " in text) == copies
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("n += write(out).item()", True),
+        ("n += loader.last.item()", True),
+        ("names.append(write(out, y).item())", True),
+        ("n += (out.argmax(1) == y).sum().item()", False),
+        ("n += np.mean(names).item()", False),
+        ("n += write.items()", False),
+    ],
+)
+def test_a_read_beside_one_that_may_wait_is_only_shown(line: str, shown: bool) -> None:
+    read = found(evaluated(SUM, line), "TL101")[0]
+    assert read.fix is not None
+    assert (read.fix.safety is SHOWN) is shown
+    assert ("beside it waits as well" in read.fix.note) is shown
+
+
+READ = (
+    HEAD
+    + """\
+def evaluate(loader):
+    total = 0.0
+    with torch.no_grad():
+        for x, y in loader:
+            loss = criterion(model(x.to(device)), y.to(device))
+            total += loss.item()
+    return total
+"""
+)
+
+
+@pytest.mark.parametrize(
+    ("run", "safety"),
+    [
+        ("import steps\nprint(steps.evaluate(torch.load('data')))\n", SAFE),
+        ("from steps import evaluate\nRUNS = {'test': evaluate}\n", SAFE),
+        ("import steps\n# steps.evaluate()\nprint(steps)\n", SHOWN),
+        ("import steps\ndef old():\n    steps.evaluate()\nprint(steps.model)\n", SHOWN),
+        ("from steps import model\nprint(model)\n", SHOWN),
+    ],
+)
+def test_the_fix_of_what_nothing_runs_is_only_shown(
+    run: str, safety: Safety, tmp_path: Path
+) -> None:
+    for each, text in {"run.py": run, "steps.py": READ}.items():
+        (tmp_path / each).write_text(text, encoding="utf-8")
+    forget()
+    done = job(READ, name="steps.py", root=str(tmp_path), codes=frozenset({"TL101"}))
+    (read,) = analyse_job(done).findings
+    assert read.fix is not None
+    assert read.fix.safety is safety
+
+
+OWN = (
+    HEAD
+    + """\
+class Weighted(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.last = torch.zeros((), device=device)
+
+    def forward(self, out, y):
+        {body}
+
+
+def train(loader: DataLoader, optimizer):
+    losses = []
+    criterion = Weighted()
+    for x, y in loader:
+        loss = criterion(model(x.to(device)), y.to(device))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+"""
+)
+COMPUTED = [
+    "return (out - y).pow(2).mean()",
+    "loss = 0.0\n        for part in out:\n            loss += (part - y).abs().mean()\n"
+    "        return loss",
+    "loss = nn.functional.mse_loss(out, y)\n        if self.training:\n"
+    "            return loss * 2\n        return loss",
+]
+OLDER = [
+    "self.last.copy_((out - y).pow(2).mean())\n        return self.last",
+    "return out",
+    "loss = (out - y).pow(2).mean()\n        if self.training:\n            return loss\n"
+    "        return self.last",
+]
+
+
+@pytest.mark.parametrize("body", [*COMPUTED, *OLDER])
+def test_what_a_function_of_the_project_computes_is_kept_as_it_is(body: str) -> None:
+    after = fixed(OWN.format(body=body), "unsafe", codes=frozenset({"TL101"})).after
+    assert ("losses.append(loss.detach())" in after) is (body in COMPUTED)
+    assert ("losses.append(loss.detach().clone())" in after) is (body in OLDER)
