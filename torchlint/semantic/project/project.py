@@ -492,6 +492,11 @@ class Project:
         found: bool = self.ask(("tested", path, name))
         return found
 
+    def offered(self, path: str) -> bool:
+        """Say whether who installs the project may call what a file defines."""
+        found: bool = self.ask(("offered", path))
+        return found
+
     def _is_offered(self, path: str) -> bool:
         """Say whether who installs the project may call what a file defines: something says how to
         install the file's package or the project, whose README names no module, or leads to the
@@ -1318,6 +1323,7 @@ _QUESTIONS: Mapping[str, Callable[..., Any]] = {
     "failing user": Project._failing_user,
     "flag": Project._files_with_flag,
     "graphless": Project._may_be_graphless,
+    "offered": Project._is_offered,
     "often": Project._may_run_often,
     "reached": Project._any_reaches,
     "says": Project._says,
