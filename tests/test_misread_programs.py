@@ -356,6 +356,71 @@ def train(loader, rows):
 {STEP}
         rows.append(loss.detach().cpu())  # TL113
 """,
+    # What a call asks for by name decides which branches it takes.
+    "results that are asked for by name": """\
+class Trainer:
+    def train(self, loader):
+        for x in loader:
+            if self.shows:
+                loss, got = self.run(x, get=["gen"])
+            else:
+                loss, _ = self.run(x)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+
+    def run(self, x, get=[], mode="plain"):
+        out = model(x.cuda(non_blocking=True))
+        got = {}
+        for name in get:
+            if name == "gen":
+                got[name] = out.detach().cpu()  # TL113
+            elif name == "style":
+                got[name] = out.detach().cpu().mean()
+        if "mask" in get:
+            got["mask"] = out.max().item()
+        if mode == "debug":
+            got["debug"] = out.min().item()
+        if mode == "plain":
+            got["plain"] = out.sum().item()  # TL101
+        return out.mean(), got
+""",
+    "results that are asked for by a variable": """\
+def train(loader, wanted):
+    for x in loader:
+        loss = run(x, wanted)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+def run(x, get=()):
+    out = model(x.cuda(non_blocking=True))
+    if "mask" in get:
+        print(out.max().item())  # TL105
+    return out.mean()
+""",
+    "results that are handed on by name": """\
+def train(loader):
+    for x in loader:
+        loss = outer(x, "fast")
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+def outer(x, mode):
+    return run(x, mode=mode)
+
+
+def run(x, mode):
+    out = model(x.cuda(non_blocking=True))
+    if mode == "slow":
+        print(out.max().item())
+    if mode == "fast":
+        print(out.min().item())  # TL105
+    return out.mean()
+""",
     "a console": f"""\
 def train(loader, accelerator):
     for x in loader:

@@ -106,8 +106,9 @@ _FEW_DIGITS = 2
 
 
 _LEAVING = (cst.Continue, cst.Break, cst.Return, cst.Raise)
-Demands = frozenset[tuple[str, bool]]
-"""The truth that parameters of a function have to have, by name."""
+Demands = frozenset[tuple[str, bool | str]]
+"""By the names of parameters of a function, the truth that they have to have, or the text that they
+have to be or to hold."""
 NO_DEMANDS: Demands = frozenset()
 
 
@@ -631,15 +632,16 @@ class Guards:
 
     def demands(self, node: cst.CSTNode, function: cst.FunctionDef) -> Demands:
         """Return what the tests around a node demand of the parameters of its function."""
-        tests = self.tests(node, function)
-        return self._of_parameters(
-            function, (each for test, needed in tests for each in self._flags(test, needed))
-        )
+        demands: list[tuple[str, bool | str]] = []
+        for test, needed in self.tests(node, function):
+            demands += self._flags(test, needed)
+            demands += self._texts(test, needed)
+        return self._of_parameters(function, demands)
 
     def spared_calls(self, function: cst.FunctionDef, demands: Demands) -> frozenset[cst.Call]:
         """Return the calls of a function in the file that give one of its parameters what is
         demanded of it only now and then."""
-        return frozenset(self.flags.spared(function, dict(demands))) if demands else frozenset()
+        return frozenset(self.flags.spared(function, demands)) if demands else frozenset()
 
     def handed_on(self, call: cst.Call, function: cst.FunctionDef, demands: Demands) -> Demands:
         """Return what a call of a function, of whose parameters something is demanded, demands of
@@ -647,13 +649,16 @@ class Guards:
         caller = self.tree.function(call) if demands else None
         if not isinstance(caller, cst.FunctionDef):
             return NO_DEMANDS
-        given = self.flags.handed(call, function, dict(demands))
-        return self._of_parameters(
-            caller, (each for value, needed in given for each in self._flags(value, needed))
-        )
+        handed: list[tuple[str, bool | str]] = []
+        for value, needed in self.flags.handed(call, function, demands):
+            if isinstance(needed, bool):
+                handed += self._flags(value, needed)
+            elif isinstance(value, cst.Name):
+                handed.append((value.value, needed))
+        return self._of_parameters(caller, handed)
 
     def _of_parameters(
-        self, function: cst.FunctionDef, flags: Iterable[tuple[str, bool]]
+        self, function: cst.FunctionDef, flags: Iterable[tuple[str, bool | str]]
     ) -> Demands:
         """Return the flags that are parameters of a function, which gives them no other value."""
         params = (*function.params.params, *function.params.kwonly_params)
@@ -928,6 +933,37 @@ class Guards:
                 text = dotted_text(test)
                 if text is not None:
                     yield text, needed
+
+    def _texts(self, test: cst.BaseExpression, needed: bool) -> Iterator[tuple[str, str]]:
+        """Yield the names that a test demands to be a text, or to hold it: ``mode == "x"``, ``"x"
+        in wanted``, and ``name == "x"`` in a loop over them."""
+        if not needed:
+            return
+        match test:
+            case cst.BooleanOperation(left=left, operator=cst.And(), right=right):
+                yield from self._texts(left, needed)
+                yield from self._texts(right, needed)
+            case cst.Comparison(
+                left=cst.SimpleString() as text,
+                comparisons=[
+                    cst.ComparisonTarget(operator=cst.In(), comparator=cst.Name(value=name))
+                ],
+            ):
+                yield name, str(text.raw_value)
+            case cst.Comparison(
+                left=cst.Name(value=name),
+                comparisons=[
+                    cst.ComparisonTarget(
+                        operator=cst.Equal(), comparator=cst.SimpleString() as text
+                    )
+                ],
+            ):
+                yield name, str(text.raw_value)
+                for above in self.tree.ancestors(test):
+                    match above:
+                        case cst.For(target=cst.Name(value=each), iter=cst.Name(value=wanted)):
+                            if each == name:
+                                yield wanted, str(text.raw_value)
 
     def _flips(self, line: cst.CSTNode, flags: dict[str, bool]) -> bool:
         """Say whether a line gives one of the flags the truth value that it was not tested for."""
