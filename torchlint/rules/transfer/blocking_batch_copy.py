@@ -163,6 +163,7 @@ from torchlint.rule import (
 )
 from torchlint.rules.transfer._blocking_batch_copy.loader_sources import loaders_of_batch
 from torchlint.rules.transfer._blocking_batch_copy.overlaps import changed_later, may_overlap
+from torchlint.rules.transfer._blocking_batch_copy.tensor_origins import lies_with_batch
 from torchlint.semantic.code.flow import call_sites, writes_of
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
@@ -426,6 +427,7 @@ def _blocking(module: Module, node: cst.Call) -> Transfer | None:
         or _from_dataset(module, transfer.source)
         or in_new_memory(module, transfer.source)
         or _there_already(module, transfer)
+        or lies_with_batch(module, transfer)
         or cast_before(module, transfer.source)
         or is_network_moved(module, transfer.source)
         or _scattered(transfer.source)

@@ -162,6 +162,7 @@ from torchlint.semantic.uses.unavoidable_syncs import (
     waits_to_copy_up,
 )
 from torchlint.semantic.values.definitions_behind import functions, returned
+from torchlint.semantic.values.inferred import is_model_call
 from torchlint.semantic.values.params import bind
 from torchlint.semantic.values.tensor_types import device_flag
 from torchlint.semantic.values.value import CPU
@@ -473,7 +474,7 @@ def check_mixed(node: cst.Subscript, module: Module) -> Iterator[Hit]:
         value = inferred(module, host)
         if value.device != CPU or value.rank == 0 or on_device(module, there) is not True:
             continue
-        if host is node.value and _indexed_there(module, node):
+        if host is node.value and (_indexed_there(module, node) or _fed_to_network(module, host)):
             continue  # It raises where there is a device.
         for factory in factories_of(module, host, filled=True):
             if takes_device(module, factory):
@@ -485,6 +486,21 @@ def check_mixed(node: cst.Subscript, module: Module) -> Iterator[Hit]:
         if data is not None and isinstance(above, cst.Assign) and _is_number(module, data):
             words = {"expr": module.shown(host), "target": module.shown(node)}
             yield Hit(host, words, severity=Severity.INFO, message=_NUMBERS)
+
+
+def _fed_to_network(module: Module, host: cst.BaseExpression) -> bool:
+    """Say whether a network is given the same tensor as it is, as none on a device takes it."""
+    if not isinstance(host, cst.Name):
+        return False
+    made = set(definitions_of(module, host))
+    return any(
+        isinstance(given := arg.value, cst.Name)
+        and given.value == host.value
+        and is_model_call(module, call)
+        and not made.isdisjoint(definitions_of(module, given))
+        for call in module.within(module.scope(host), cst.Call)
+        for arg in call.args
+    )
 
 
 def _indexed_there(module: Module, node: cst.Subscript) -> bool:

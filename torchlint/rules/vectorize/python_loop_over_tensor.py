@@ -137,6 +137,7 @@ from torchlint.semantic.uses.host_loops import host_loop
 from torchlint.semantic.values.accelerator import on_accelerator
 from torchlint.semantic.values.definitions_behind import functions
 from torchlint.semantic.values.operations import operation_of
+from torchlint.semantic.values.value import UNKNOWN
 
 _REDUCTIONS = frozenset(f"builtins.{name}" for name in ("sum", "max", "min", "any", "all"))
 _FEW = 8
@@ -367,7 +368,7 @@ def _row(module: Module, node: _Loop, body: cst.CSTNode) -> str:
             and on_device(module, goes.iterated)
             and _works(module, body, goes.target)
         ):
-            return _ROWS
+            return "" if _beside_other_things(module, node, body) else _ROWS
     if not isinstance(node, cst.For) or not on_accelerator(module):
         return ""
     if counts_elements(module, node):
@@ -375,6 +376,24 @@ def _row(module: Module, node: _Loop, body: cst.CSTNode) -> str:
     if writes_elements(module, node):
         return _ELEMENTS
     return _PARTS if fills_rows(module, node) else ""
+
+
+def _beside_other_things(module: Module, node: _Loop, body: cst.CSTNode) -> bool:
+    """Say whether a loop also works on elements of something that is no tensor, and may hold
+    tensors of different sizes: ``zip(weights, images_of_each_scale)``."""
+    for goes in loop_sources(module, node):
+        value = inferred(module, goes.iterated)
+        held = value.item or UNKNOWN
+        if (
+            isinstance(goes.target, cst.Name)
+            and value.kind in ("?", "list", "tuple", "object")
+            and held.kind in ("?", "object", "tensor")
+            and not on_device(module, goes.iterated)
+            and not _ranged(module, goes.iterated)
+            and _works(module, body, goes.target)
+        ):
+            return True
+    return False
 
 
 def _bound(module: Module, node: _Loop) -> list[cst.Name]:

@@ -11,8 +11,9 @@ from torchlint.semantic.code.flags import Flags
 from torchlint.semantic.code.names import Names, dotted_text
 from torchlint.semantic.code.tree import Tree
 
-Demands = frozenset[tuple[str, bool]]
-"""The truth that parameters of a function have to have, by name."""
+Demands = frozenset[tuple[str, bool | str]]
+"""By the names of parameters of a function, the truth that they have to have, or the text that they
+have to be or to hold."""
 NO_DEMANDS: Demands = frozenset()
 
 
@@ -27,15 +28,16 @@ class ParameterDemands:
 
     def around(self, node: cst.CSTNode, function: cst.FunctionDef) -> Demands:
         """Return what the tests around a node demand of the parameters of its function."""
-        tests = self.conditions.tests(node, function)
-        return self._of_parameters(
-            function, (each for test, needed in tests for each in flags_of(test, needed))
-        )
+        demands: list[tuple[str, bool | str]] = []
+        for test, needed in self.conditions.tests(node, function):
+            demands += flags_of(test, needed)
+            demands += self._texts(test, needed)
+        return self._of_parameters(function, demands)
 
     def spared_calls(self, function: cst.FunctionDef, demands: Demands) -> frozenset[cst.Call]:
         """Return the calls of a function in the file that give one of its parameters what is
         demanded of it only now and then."""
-        return frozenset(self.flags.spared(function, dict(demands))) if demands else frozenset()
+        return frozenset(self.flags.spared(function, demands)) if demands else frozenset()
 
     def handed_on(self, call: cst.Call, function: cst.FunctionDef, demands: Demands) -> Demands:
         """Return what a call of a function, of whose parameters something is demanded, demands of
@@ -43,13 +45,16 @@ class ParameterDemands:
         caller = self.tree.function(call) if demands else None
         if not isinstance(caller, cst.FunctionDef):
             return NO_DEMANDS
-        given = self.flags.handed(call, function, dict(demands))
-        return self._of_parameters(
-            caller, (each for value, needed in given for each in flags_of(value, needed))
-        )
+        handed: list[tuple[str, bool | str]] = []
+        for value, needed in self.flags.handed(call, function, demands):
+            if isinstance(needed, bool):
+                handed += flags_of(value, needed)
+            elif isinstance(value, cst.Name):
+                handed.append((value.value, needed))
+        return self._of_parameters(caller, handed)
 
     def _of_parameters(
-        self, function: cst.FunctionDef, flags: Iterable[tuple[str, bool]]
+        self, function: cst.FunctionDef, flags: Iterable[tuple[str, bool | str]]
     ) -> Demands:
         """Return the flags that are parameters of a function, which gives them no other value."""
         params = (*function.params.params, *function.params.kwonly_params)
@@ -59,6 +64,37 @@ class ParameterDemands:
             for name, needed in flags
             if name in names and len(self.names.bindings(name, function.body)[1]) == 1
         )
+
+    def _texts(self, test: cst.BaseExpression, needed: bool) -> Iterator[tuple[str, str]]:
+        """Yield the names that a test demands to be a text, or to hold it: ``mode == "x"``, ``"x"
+        in wanted``, and ``name == "x"`` in a loop over them."""
+        if not needed:
+            return
+        match test:
+            case cst.BooleanOperation(left=left, operator=cst.And(), right=right):
+                yield from self._texts(left, needed)
+                yield from self._texts(right, needed)
+            case cst.Comparison(
+                left=cst.SimpleString() as text,
+                comparisons=[
+                    cst.ComparisonTarget(operator=cst.In(), comparator=cst.Name(value=name))
+                ],
+            ):
+                yield name, str(text.raw_value)
+            case cst.Comparison(
+                left=cst.Name(value=name),
+                comparisons=[
+                    cst.ComparisonTarget(
+                        operator=cst.Equal(), comparator=cst.SimpleString() as text
+                    )
+                ],
+            ):
+                yield name, str(text.raw_value)
+                for above in self.tree.ancestors(test):
+                    match above:
+                        case cst.For(target=cst.Name(value=each), iter=cst.Name(value=wanted)):
+                            if each == name:
+                                yield wanted, str(text.raw_value)
 
 
 def flags_of(test: cst.BaseExpression, needed: bool) -> Iterator[tuple[str, bool]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import libcst as cst
@@ -264,32 +264,44 @@ class Flags:
 
     # -- parameters --------------------------------------------------------------------------------
 
-    def spared(self, function: cst.FunctionDef, flags: dict[str, bool]) -> set[cst.Call]:
-        """Return the calls of a function in the file that give one of its parameters the truth it
-        has in `flags` only now and then, while others may give it each time."""
+    def spared(
+        self, function: cst.FunctionDef, demands: Iterable[tuple[str, bool | str]]
+    ) -> set[cst.Call]:
+        """Return the calls of a function in the file that give one of its parameters the truth that
+        is demanded of it only now and then, or not the text, while others may give it each time."""
         found: set[cst.Call] = set()
-        params = (*function.params.params, *function.params.kwonly_params)
-        for param in (each for each in params if each.name.value in flags):
-            flag = self._flag(function, param, flags[param.name.value])
-            if flag is not None:
-                found |= {
-                    call
-                    for call in self.flow.sites(function)[:_MANY]
-                    if self._rarely_gives(call, flag)
-                }
+        for flag, param, needed in self._demanded(function, demands):
+            found |= {
+                call
+                for call in self.flow.sites(function)[:_MANY]
+                if (
+                    self._rarely_gives(call, flag)
+                    if isinstance(needed, bool)
+                    else not has_star(call)
+                    and _lacks(_argument(call, flag) or param.default, needed)
+                )
+            }
         return found
 
     def handed(
-        self, call: cst.Call, function: cst.FunctionDef, flags: dict[str, bool]
-    ) -> Iterator[tuple[cst.BaseExpression, bool]]:
-        """Yield what a call gives for parameters of a function, each with the truth that it has in
-        `flags`."""
-        params = (*function.params.params, *function.params.kwonly_params)
-        for param in (each for each in params if each.name.value in flags):
-            flag = self._flag(function, param, flags[param.name.value])
-            given = _argument(call, flag) if flag is not None else None
+        self, call: cst.Call, function: cst.FunctionDef, demands: Iterable[tuple[str, bool | str]]
+    ) -> Iterator[tuple[cst.BaseExpression, bool | str]]:
+        """Yield what a call gives for parameters of a function, each with what is demanded of
+        it."""
+        for flag, _, needed in self._demanded(function, demands):
+            given = _argument(call, flag)
             if given is not None and not has_star(call):
-                yield given, flags[param.name.value]
+                yield given, needed
+
+    def _demanded(
+        self, function: cst.FunctionDef, demands: Iterable[tuple[str, bool | str]]
+    ) -> Iterator[tuple[Flag, cst.Param, bool | str]]:
+        params = (*function.params.params, *function.params.kwonly_params)
+        for name, needed in demands:
+            for param in params:
+                flag = self._flag(function, param, needed is not False)
+                if flag is not None and param.name.value == name:
+                    yield flag, param, needed
 
     def _parameter(
         self, param: cst.Param, needed: bool, same: str | None = None, *, whole: bool = False
@@ -632,6 +644,19 @@ def _argument(call: cst.Call, flag: Flag) -> cst.BaseExpression | None:
                 return arg.value
             plain += 1
     return None
+
+
+def _lacks(node: cst.BaseExpression | None, text: str) -> bool:
+    """Say whether something that is written out is not a text, and does not hold it either."""
+    match node:
+        case cst.SimpleString():
+            return node.raw_value != text
+        case cst.List(elements=held) | cst.Tuple(elements=held) | cst.Set(elements=held):
+            return all(
+                isinstance(each.value, cst.SimpleString) and _lacks(each.value, text)
+                for each in held
+            )
+    return is_name(node, "None")
 
 
 def truth(node: cst.BaseExpression | None) -> bool | None:

@@ -20,7 +20,7 @@ _REASON = regex(
 """Words with which people say why code is as it is."""
 _DEF = regex(r"\bdef[ \t]+$")
 _OF_WORD = regex(r"\w")
-_MAIN = regex(r"^if\s+__name__\s*==\s*['\"]__main__['\"]", re.MULTILINE)
+MAIN = regex(r"^if\s+__name__\s*==\s*['\"]__main__['\"]", re.MULTILINE)
 
 
 def uncommented(text: str, part: str) -> Iterator[tuple[int, str]]:
@@ -65,7 +65,7 @@ def mentions(module: Module, pattern: re.Pattern[str] | Wording) -> bool:
 )
 def has_main_guard(module: Module) -> bool:
     """Whether the file has ``if __name__ == "__main__":``."""
-    return mentions(module, _MAIN)
+    return mentions(module, MAIN)
 
 
 @question(
@@ -78,7 +78,7 @@ def in_main_guard(module: Module, node: cst.CSTNode) -> bool:
     if module.function(node) is not None or not has_main_guard(module):
         return False
     return any(
-        isinstance(above, cst.If) and _MAIN.match(f"if {module.source_of(above.test)}")
+        isinstance(above, cst.If) and MAIN.match(f"if {module.source_of(above.test)}")
         for above in module.ancestors(node)
     )
 

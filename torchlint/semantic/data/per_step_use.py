@@ -122,7 +122,7 @@ def logging_call(module: Module, call: cst.Call) -> Sink | None:
 
 def _method(module: Module, call: cst.Call, func: cst.Attribute) -> str:
     method, holder = func.attr.value, _last(func.value)
-    if method in _BAR or _BOARD.match(method):
+    if method in _BAR or method == "print" or _BOARD.match(method):
         return "show"
     if _LOGGER.search(holder) and method in (*_LEVELS, "debug"):
         return "debug" if method == "debug" else "show"

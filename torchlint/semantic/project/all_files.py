@@ -44,6 +44,7 @@ class AllFiles:
             "failing user": self._failing_user,
             "flag": self.caller_files.with_flag,
             "graphless": self.caller_files.may_be_graphless,
+            "offered": self.offered.holds,
             "often": self.caller_files.may_run_often,
             "reached": self.together.any_reaches,
             "says": self.together.say,

@@ -226,6 +226,10 @@ class Outside:
         """Say whether this file lies in a package of a project that holds no program."""
         return self.project is not None and self.project.of_library(self.path)
 
+    def offered(self) -> bool:
+        """Say whether who installs the project may call what this file defines."""
+        return self.project is not None and self.project.offered(self.path)
+
     def dependencies(self) -> Iterator[str]:
         """Yield the texts that may list what this file depends on."""
         return dependencies(self.project.files, self.path) if self.project is not None else iter(())

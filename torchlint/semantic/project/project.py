@@ -140,6 +140,11 @@ class Project:
         found: bool = self.files.ask(("tested", path, name))
         return found
 
+    def offered(self, path: str) -> bool:
+        """Say whether who installs the project may call what a file defines."""
+        found: bool = self.files.ask(("offered", path))
+        return found
+
     def of_library(self, path: str) -> bool:
         """Say whether a file lies in a package that was installed, or whose project holds no
         program: those who train with it are elsewhere; False for a project of too many files, and

@@ -60,6 +60,7 @@ _REPORT = regex(
     r"(^|_)(get|plot|log|print|show|save|check|test|debug|report|inspect|record|visuali[sz]e)(_|$)",
     re.IGNORECASE,
 )
+_CHECK = regex(r"(^|_)(verify|sanity|check|smoke|debug|diagnose)(_|$)")
 _EMPTIES = frozenset(("zero_", "detach_"))
 _BATCH_STEP = regex(
     r"^_*((eval(uat\w+)?|valid(at\w+)?|val|test|predict|inference)_(one_)?(step|batch|iteration)|predict_on_batch|"
@@ -695,17 +696,17 @@ class HeatMap:
             found = self._method_role(cls, function)
             if found is not None:
                 return found
-        if self.loops.is_step_function(function) and (
-            self.flow.sites(function) or not self.loops.updates.is_whole(function)
+        if (
+            self.loops.is_step_function(function)
+            and (self.flow.sites(function) or not self.loops.updates.is_whole(function))
+            and not self._checks(function)
         ):
             return Heat(Grade.TRAIN, (Why(f"{name}() is one training step", function),))
         step = _STEP_ROLE.match(name)
-        if step is not None and name.lstrip("_") not in (
-            "step",
-            "batch",
-            "one_step",
-            "one_batch",
-            "minibatch",
+        if (
+            step is not None
+            and name.lstrip("_") not in ("step", "batch", "one_step", "one_batch", "minibatch")
+            and not self._fits(function)
         ):
             grade = Grade.TRAIN if step["train"] else Grade.EVAL
             return Heat(grade, (Why(f"{name}() runs for every batch", function),))
@@ -719,6 +720,20 @@ class HeatMap:
             text = f"{name}() reads gradients, which the backward() of each step makes"
             return Heat(Grade.TRAIN, (Why(text, function),))
         return COLD
+
+    def _checks(self, function: cst.FunctionDef) -> bool:
+        """Say whether a function, or one around it, tries a step to see whether training works."""
+        around = (function, *self.tree.ancestors(function))
+        names = (each.name.value for each in around if isinstance(each, cst.FunctionDef))
+        return any(map(_CHECK.search, names))
+
+    def _fits(self, function: cst.FunctionDef) -> bool:
+        """Say whether all steps of a function stand in loops of its own, whatever its name says."""
+        return not self.loops.updates.is_step_function(function) and any(
+            self.loops.kind(loop) is LoopKind.TRAIN
+            and any(attr_of(step.func) == "step" for step in self.loops.updates.steps(loop))
+            for loop in self.tree.within(function, cst.For, cst.While)
+        )
 
     def _reads_gradients(self, function: cst.FunctionDef) -> bool:
         """Say whether a function goes over parameters and computes with their gradients, and has no

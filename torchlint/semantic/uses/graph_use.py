@@ -451,7 +451,7 @@ class _GraphSearch(ValueSearch):
             self.end(GraphOutcome.UNKNOWN)
         else:
             sites = list(self._sites(function))
-            if not sites or escapes(self.module, function):
+            if not sites or escapes(self.module, function) or self._called_as_object(function):
                 self.end(GraphOutcome.UNKNOWN)
             for module, site in sites:
                 if module is self.module:
@@ -459,6 +459,14 @@ class _GraphSearch(ValueSearch):
                 elif self.depth:
                     found = graph_fate(module, site, nothing_trains=self.nothing_trains)
                     self.end(found or GraphOutcome.UNREAD)
+
+    def _called_as_object(self, function: cst.FunctionDef) -> bool:
+        """Say whether a function is the forward of a network of which another file speaks, which
+        may call it as ``net(x)``."""
+        cls = self.module.class_of(function) if function.name.value == "forward" else None
+        return cls is not None and (
+            self.module.outside.others_say(partial(_names, cls.name.value), near=False) is not False
+        )
 
     def _sites(self, function: cst.FunctionDef) -> Iterator[tuple[Module, cst.Call]]:
         for site in call_sites(self.module, function):
@@ -717,6 +725,11 @@ def keeps_what_it_computes(module: Module, model: cst.BaseExpression) -> bool:
             if dotted_text(node.value) == "self" and (grown or _stored_to(where, node)):
                 return True
     return False
+
+
+def _names(name: str, text: str) -> bool:
+    """Say whether a text holds a name."""
+    return name in text
 
 
 def _names_attribute(name: str, text: str) -> bool:

@@ -37,6 +37,11 @@ _CLEARS = regex(
 )
 """What people call a function that exists to free memory."""
 _SAYS_MEMORY = regex(r"memory|\boom\b|fragment|\bleak", re.IGNORECASE)
+_SPARES = regex(
+    r"\b(gpu|cuda|device)('s)?[ -](memory|ram)\b|\bv-?ram\b|\boom\b|out of memory", re.IGNORECASE
+)
+"""What a comment says of a copy that spares the device's memory."""
+_STATE = regex(r"state_?dict(\(\))?\.items$", re.IGNORECASE)
 _NEAR = 2
 """Statements above a call whose comments may be about it."""
 _OFFLOAD = regex(r"off_?load|low_?mem|spare_?mem|save_?mem", re.IGNORECASE)
@@ -47,9 +52,12 @@ _OFFLOAD = regex(r"off_?load|low_?mem|spare_?mem|save_?mem", re.IGNORECASE)
     no="nothing says that `{0}` is put on the host to spare the device's memory",
 )
 def offloads(module: Module, copy: cst.Call) -> bool:
-    """Say whether a copy to the host is an offload: named one, kept for the backward pass, fetched
-    again by the same class, or fetched again by a function that gives memory back in between."""
+    """Say whether a copy to the host is an offload: named one, or explained as one by a comment,
+    kept for the backward pass, fetched again by the same class, or fetched again by a function that
+    gives memory back in between; or a part of a network's state, which is put aside as a whole."""
     if _named_so(module, copy) or _in_hook(module, copy):
+        return True
+    if explained(module, copy, _SPARES) or _of_state(module, copy):
         return True
     places = destinations(module, copy)
     if any(_kept_for_backward(module, place) for place in places):
@@ -109,6 +117,20 @@ def frees_on_purpose(module: Module, node: cst.CSTNode) -> bool:
     at = next((number for number, each in enumerate(lines) if each is line), 0)
     near = [line, *lines[max(at - _NEAR, 0) : at]]
     return any(explained(module, each, _SAYS_MEMORY) for each in near)
+
+
+def _of_state(module: Module, copy: cst.Call) -> bool:
+    """Say whether what is copied is one by one the state of a network, ``{k: v.cpu() for k, v in
+    net.state_dict().items()}``."""
+    names = module.names_in(copy.func)
+    return any(
+        _STATE.search(module.source_of(call.func))
+        for loop in module.ancestors(copy)
+        if isinstance(loop, (cst.DictComp, cst.For))
+        for over in [loop.for_in if isinstance(loop, cst.DictComp) else loop]
+        if not names.isdisjoint(module.names_in(over.target))
+        for call in module.within(over.iter, cst.Call)
+    )
 
 
 def _named_so(module: Module, node: cst.CSTNode) -> bool:

@@ -12,7 +12,7 @@ from torchlint.base.regex import regex
 from torchlint.semantic.code.calls import keyword_argument, string
 from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.scopes import scopes
-from torchlint.semantic.code.text import has_main_guard
+from torchlint.semantic.code.text import MAIN, has_main_guard
 from torchlint.semantic.code.updates import is_step
 from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.module import Module
@@ -45,6 +45,7 @@ _TAKEN = regex(r"\s*(?:\w+\.\w+,\s*)*(?!self|args|opt|conf|cfg|hp)\w+\.device(?:
 """What binds a name to the place of another tensor."""
 _AT_TENSOR = regex(r"\bdevice\s*=\s*(?!self|args|opt|conf|cfg|hp)\w+\.device\b")
 _MAY_BE_DEVICE = r"(?<!\w)device|_dev|\bdev\b|gpu|rank|cuda|accel|backend|getattr|config|\bargs"
+_COMMENT = regex(r"(?m)#[^\n\"']*$")
 _OWNERS = regex(r"set_default_|fastai|ignite|deepspeed|catalyst|skorch|transformers")
 """What may bring a network to a device on its own."""
 _ON_CPU = regex(
@@ -97,22 +98,44 @@ def on_accelerator(module: Module) -> bool:
 
 @question(
     yes="the program trains on the host: neither it nor a file that it runs with moves anything",
-    no="the file is no program that surely trains on the host",
+    no="the file is of no program that surely trains on the host",
     ground=True,
 )
 def stays_on_host(module: Module) -> bool:
     """Say whether the file is a notebook, or a program that trains and that no other file names,
-    and moves nothing, nor does a file that it runs with."""
-    trains = ".backward(" in module.text and ".step(" in module.text
+    and moves nothing, nor does a file that it runs with; or whether it is a part of a program that
+    trains, of which no file speaks of an accelerator."""
     notebook = module.filename.endswith(".ipynb")
+    if module.accelerator != "auto" or _speaks_of_one(module.text):
+        return False
+    say = partial(module.outside.others_say, near=False)
+    if notebook or (_learns(module.text) and _is_program(module)):
+        return say(_moves, by_place=notebook) is False and (
+            notebook or module.outside.others_say(_anything, near=True) is False
+        )
     return (
-        module.accelerator == "auto"
-        and (notebook or (trains and _is_program(module)))
-        and _ACCEL.search(module.text.lower().replace(".cpu()", "")) is None
-        and _OWNERS.search(module.text) is None
-        and module.outside.others_say(_moves, near=False, by_place=notebook) is False
-        and (notebook or module.outside.others_say(_anything, near=True) is False)
+        not module.outside.offered()
+        and not module.outside.of_library()
+        and say(_is_run) is True
+        and (_learns(module.text) or say(_learns) is True)
+        and say(_speaks_of_one) is False
     )
+
+
+def _speaks_of_one(text: str) -> bool:
+    """Say whether a file speaks of an accelerator, or of what may choose one, outside of its
+    comments; what only comes back to the host says nothing."""
+    code = _COMMENT.sub("", text)
+    said = _ACCEL.search(code.lower().replace(".cpu()", "")) is not None
+    return said or _OWNERS.search(code) is not None
+
+
+def _learns(text: str) -> bool:
+    return ".backward(" in text and ".step(" in text
+
+
+def _is_run(text: str) -> bool:
+    return MAIN.search(text) is not None
 
 
 @question(
@@ -207,7 +230,8 @@ def _trains(module: Module, call: cst.Call, depth: int = 2) -> bool:
 
 def _moves(text: str) -> bool:
     """Say whether a file moves anything, or names a device to which it might: not what goes to
-    where another tensor is."""
+    where another tensor is, nor what a comment says."""
+    text = _COMMENT.sub("", text)
     return _MOVES.search(text) is not None or any(
         not _stays(text, argument.strip())
         for move in _TO.finditer(text)

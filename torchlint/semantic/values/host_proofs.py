@@ -35,11 +35,11 @@ def proven_on_host(module: Module, node: cst.CSTNode) -> bool:
 
 def _roots(module: Module, node: cst.CSTNode) -> list[cst.CSTNode]:
     """Return an expression, and what it, its methods and parts are computed of, as far as nothing
-    moves it and no other tensor has a say in it."""
+    moves it."""
     found = [node]
     for _ in range(_STEPS):
         match node:
-            case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(m))) if m not in _MOVES:
+            case cst.Call(func=cst.Attribute(value=inner)) if not _moved(module, node):
                 node = inner
             case cst.Attribute(value=inner) | cst.Subscript(value=inner):
                 node = inner
@@ -52,6 +52,9 @@ def _roots(module: Module, node: cst.CSTNode) -> list[cst.CSTNode]:
                 cst.BinaryOperation(left=inner, right=other)
                 | cst.Comparison(left=inner, comparisons=[cst.ComparisonTarget(comparator=other)])
             ) if inferred(module, other).kind in ("number", "ndarray"):
+                node = inner
+            case cst.BinaryOperation(left=inner, right=other) if inferred(module, other).tensor:
+                found += _roots(module, other)
                 node = inner
             case _:
                 break
@@ -109,15 +112,18 @@ def _computed_from(module: Module, tensor: cst.BaseExpression) -> frozenset[obje
         if node in proven:
             continue
         definition = _definition(module, node)
-        if inferred(module, node).tensor and not _moved(node):
+        if inferred(module, node).tensor and not _moved(module, node):
             proven |= {node, definition} - {None}
             made = definition[0] if definition is not None else node
             todo += _operands(module, made.value if isinstance(made, cst.Assign) else made)
     return frozenset(proven)
 
 
-def _moved(node: cst.CSTNode) -> bool:
+def _moved(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether a call may bring a tensor to another place; ``x.to(torch.uint8)`` does not."""
     match node:
+        case cst.Call(func=cst.Attribute(attr=cst.Name("to")), args=[cst.Arg(value=target)]):
+            return inferred(module, target).kind != "dtype"
         case cst.Call(func=cst.Attribute(attr=cst.Name(method))):
             return method in _MOVES
     return False

@@ -101,7 +101,7 @@ def tensor_method(
     if name == "backward":
         return NONE
     if receiver.kind == "batch" or (receiver.loose and name in _MAPPING_METHODS):
-        return _batch_method(receiver, name)
+        return UNKNOWN if _asks_flag(name, args) else _batch_method(receiver, name)
     if name in ("detach", "detach_"):
         return receiver.but(grad=False, node=None)
     if name in _CASTS:
@@ -296,7 +296,14 @@ def _dict_method(
         return Value("iterator", item=Value("tuple", items=(UNKNOWN, item)))
     if name == "values":
         return Value("iterator", item=item)
-    return item if name in ("get", "pop", "setdefault") else UNKNOWN
+    taken = name in ("get", "pop", "setdefault") and not _asks_flag(name, args)
+    return item if taken else UNKNOWN
+
+
+def _asks_flag(name: str, args: list[Value]) -> bool:
+    """Say whether a mapping is asked for a flag, ``batch.get("padded", False)``: no tensor stands
+    in for a truth value of Python's."""
+    return name in ("get", "pop", "setdefault") and [each.kind for each in args[1:]] == ["bool"]
 
 
 def by_method_name(

@@ -1,5 +1,5 @@
 """What a test of a type or of a device says: ``isinstance(x, torch.Tensor)``,
-``torch.is_tensor(x)``, ``isinstance(x, Other)``, ``x.is_cuda``."""
+``torch.is_tensor(x)``, ``isinstance(x, Other)``, ``hasattr(x, "item")``, ``x.is_cuda``."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import libcst as cst
 from torchlint.base.regex import regex
 from torchlint.semantic.code.names import Names
 from torchlint.semantic.code.tree import is_name
+from torchlint.semantic.torch import ops
 from torchlint.semantic.values.value import CPU, NUMBER, Value
 
 _TENSOR = "torch.Tensor"
@@ -51,6 +52,12 @@ def told(
         case cst.Call(func=func, args=[cst.Arg(value=asked)]) if not outcome:
             if names.name(func) == "torch.is_tensor":
                 yield asked, Told.NO_TENSOR
+        case cst.Call(
+            func=cst.Name("hasattr"),
+            args=[cst.Arg(value=asked), cst.Arg(value=cst.SimpleString() as name)],
+        ) if not outcome:
+            if name.raw_value in ops.METHODS:
+                yield asked, Told.NUMBER if name.raw_value == "item" else Told.NO_TENSOR
         case cst.Call(func=func, args=[cst.Arg(value=asked), cst.Arg(value=kinds)]):
             if _of_python(names, func, "isinstance"):
                 yield from _of_class(names, asked, list(_classes(kinds)), outcome)

@@ -909,10 +909,16 @@ def _factory(name: str) -> bool:
     )
 
 
+_OF_MODULES = ops.having("module")
+"""Methods that every module has, which take no tensors."""
+
+
 def _self_module(values: Values, call: cst.Call) -> bool:
     func = call.func
     if not (isinstance(func, cst.Attribute) and is_name(func.value, "self")):
         return False
+    if func.attr.value in _OF_MODULES:
+        return False  # ``self.load_state_dict(weights)``
     cls = values.scopes.tree.class_of(call)
     return (
         cls is not None

@@ -9,9 +9,11 @@ import libcst as cst
 from torchlint.base.records import frozen
 from torchlint.rule import Module
 from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.code.tree import is_name
+from torchlint.semantic.code.tree import is_name, method_called
+from torchlint.semantic.device.transfers import Transfer
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
+from torchlint.semantic.torch.names import MOVES
 from torchlint.semantic.uses.object_uses import Key, literal_key
 
 _MAKERS = ops.FACTORIES | ops.DATA_FACTORIES | ops.COMPUTING_FUNCTIONS
@@ -66,6 +68,31 @@ def host_roots(module: Module, node: cst.CSTNode) -> list[Root] | None:
         case cst.Call(func=func) if module.name(func) in _MAKERS:
             return [Root(node, "")]
     return None
+
+
+def lies_with_batch(module: Module, transfer: Transfer) -> bool:
+    """Say whether a tensor is moved to the device of another part of its own batch, ``n =
+    batch["n"].to(batch["x"].device)``: who gives the batch has put both there."""
+    target = transfer.target
+    if isinstance(target, cst.Name):
+        match definitions_of(module, target):
+            case [cst.Assign(targets=[cst.AssignTarget(target=cst.Name())], value=target)]:
+                pass
+    if not isinstance(target, cst.Attribute) or target.attr.value != "device":
+        return False
+    holders = module.within(target.value, cst.Name)
+    made = [each for holder in holders for each in definitions_of(module, holder)]
+    if any(
+        method_called(call) in MOVES
+        for each in made
+        if isinstance(each, cst.Assign)
+        for call in module.within(each, cst.Call)
+    ):
+        return False
+    moved = host_roots(module, transfer.source) or []
+    other = host_roots(module, target.value) or []
+    wholes = {(each.node, isinstance(each.node, cst.For) or each.name) for each in moved + other}
+    return bool(moved and other) and len(wholes) == 1 and all(each.name for each in moved)
 
 
 def _part(

@@ -10,10 +10,12 @@ import libcst as cst
 from torchlint.base.records import frozen
 from torchlint.rule import Module, inferred, keyword_argument
 from torchlint.semantic.code.flow import writes_of
+from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.device.host_reads import HostRead, host_copy
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
 from torchlint.semantic.torch.names import MOVES
+from torchlint.semantic.values.params import self_assignments
 from torchlint.semantic.values.place import named_device
 from torchlint.semantic.values.value import ACCEL, CUDA
 
@@ -57,8 +59,31 @@ def round_trip(module: Module, back: cst.Call) -> RoundTrip | None:
             copy = host_copy(module, call)
             if copy is not None:
                 return RoundTrip(copy, back, maker, module.is_within(call, data), tuple(through))
+            if _is_given(module, call.func):
+                return None  # What that does on the host, torch has no word for.
             through.append(module.called(call))
     return None
+
+
+def _is_given(module: Module, func: cst.BaseExpression) -> bool:
+    """Say whether what is called is a function that this one is given, itself, by its object or by
+    the context of an autograd function: ``forward_fun(x.cpu().numpy())``."""
+    match func:
+        case cst.Attribute(value=cst.Name("ctx")):
+            return True
+        case cst.Attribute(value=cst.Name("self"), attr=cst.Name(name)):
+            cls = module.class_of(func)
+            return cls is not None and name in self_assignments(module.tree, cls)
+        case cst.Name():
+            bound = definitions_of(module, func)
+        case _:
+            return False
+    match bound:
+        case [cst.FunctionDef(name=home) as function]:
+            return function is module.function(func) and home.value != func.value
+        case [cst.Assign(targets=[cst.AssignTarget(target=cst.Name())], value=value)]:
+            return _is_given(module, value)
+    return False
 
 
 def _maker(module: Module, back: cst.Call) -> cst.Call | None:
