@@ -421,6 +421,72 @@ def run(x, mode):
         print(out.min().item())  # TL105
     return out.mean()
 """,
+    # A network that a function makes and nothing moves stays on the host.
+    "a network of the host": """\
+def information(x, epochs, layers):
+    net = nn.Sequential(nn.Linear(x.shape[1], 8), nn.ReLU(), nn.Linear(8, 1))
+    opt = torch.optim.Adam(net.parameters())
+    bound = 0.0
+    for _ in range(epochs):
+        mi = net(x).mean()
+        opt.zero_grad()
+        (-mi).backward()
+        opt.step()
+        bound = float(mi.detach())
+    return bound
+""",
+    "a layer of the host": """\
+def information(x, epochs, layers):
+    net = nn.Linear(x.shape[1], 1)
+    opt = torch.optim.Adam(net.parameters())
+    bound = 0.0
+    for _ in range(epochs):
+        mi = net(x).mean()
+        opt.zero_grad()
+        (-mi).backward()
+        opt.step()
+        bound = float(mi.detach())
+    return bound
+""",
+    "a network that is moved": """\
+def information(x, epochs, layers):
+    net = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 1)).to(x.device)
+    opt = torch.optim.Adam(net.parameters())
+    bound = 0.0
+    for _ in range(epochs):
+        mi = net(x).mean()
+        opt.zero_grad()
+        (-mi).backward()
+        opt.step()
+        bound = float(mi.detach())  # TL101
+    return bound
+""",
+    "layers that somebody gives": """\
+def information(x, epochs, layers):
+    net = nn.Sequential(*layers)
+    opt = torch.optim.Adam(net.parameters())
+    bound = 0.0
+    for _ in range(epochs):
+        mi = net(x).mean()
+        opt.zero_grad()
+        (-mi).backward()
+        opt.step()
+        bound = float(mi.detach())  # TL101
+    return bound
+""",
+    "a layer that is made on the device": """\
+def information(x, epochs, layers):
+    net = nn.Linear(8, 1, device=x.device)
+    opt = torch.optim.Adam(net.parameters())
+    bound = 0.0
+    for _ in range(epochs):
+        mi = net(x).mean()
+        opt.zero_grad()
+        (-mi).backward()
+        opt.step()
+        bound = float(mi.detach())  # TL101
+    return bound
+""",
     "a console": f"""\
 def train(loader, accelerator):
     for x in loader:
