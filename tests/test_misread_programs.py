@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.checking import check
 from tests.semantic.test_unused import project_of
 from torchlint.catalog.rules import load_catalog
 from torchlint.run.projects import forget
@@ -589,3 +590,34 @@ def test_what_one_caller_of_forward_drops_another_may_use(elsewhere: str, tmp_pa
     row = FLOW[: FLOW.index("return self.net(x), ")].count("\n") + 1
     rows = [row for row, code in found_in(tmp_path, files, "flow.py") if code == "TL501"]
     assert (row in rows) is not bool(elsewhere)
+
+
+SAMPLES = """\
+import torch
+from torch.utils.data import Dataset
+
+
+class Rows(Dataset):
+    def __init__(self, rows, model):
+        self.rows, self.model = rows, model.to("cuda")
+
+    def __getitem__(self, index):
+        row = self.rows[index].to("cuda")
+        return {given}
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "network"),
+    [
+        ("self.model(row)", True),
+        ("self.model.encode_image(row)", True),
+        ("self.model.to(row.device)(row)", True),
+        ("row * self.scale", False),
+        ("row.softmax(0)", False),
+    ],
+)
+def test_a_network_that_runs_for_each_sample(given: str, network: bool) -> None:
+    """To return samples of the CPU would be no cure."""
+    found = check(SAMPLES.format(given=given), codes=frozenset({"TL206"})).findings
+    assert {"a network runs" in each.message for each in found} == {network}
