@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.checking import check
 from tests.semantic.test_unused import project_of
 from torchlint.catalog.rules import load_catalog
 from torchlint.run.projects import forget
@@ -421,6 +422,72 @@ def run(x, mode):
         print(out.min().item())  # TL105
     return out.mean()
 """,
+    # A network that a function makes and nothing moves stays on the host.
+    "a network of the host": """\
+def information(x, epochs, layers):
+    net = nn.Sequential(nn.Linear(x.shape[1], 8), nn.ReLU(), nn.Linear(8, 1))
+    opt = torch.optim.Adam(net.parameters())
+    bound = 0.0
+    for _ in range(epochs):
+        mi = net(x).mean()
+        opt.zero_grad()
+        (-mi).backward()
+        opt.step()
+        bound = float(mi.detach())
+    return bound
+""",
+    "a layer of the host": """\
+def information(x, epochs, layers):
+    net = nn.Linear(x.shape[1], 1)
+    opt = torch.optim.Adam(net.parameters())
+    bound = 0.0
+    for _ in range(epochs):
+        mi = net(x).mean()
+        opt.zero_grad()
+        (-mi).backward()
+        opt.step()
+        bound = float(mi.detach())
+    return bound
+""",
+    "a network that is moved": """\
+def information(x, epochs, layers):
+    net = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 1)).to(x.device)
+    opt = torch.optim.Adam(net.parameters())
+    bound = 0.0
+    for _ in range(epochs):
+        mi = net(x).mean()
+        opt.zero_grad()
+        (-mi).backward()
+        opt.step()
+        bound = float(mi.detach())  # TL101
+    return bound
+""",
+    "layers that somebody gives": """\
+def information(x, epochs, layers):
+    net = nn.Sequential(*layers)
+    opt = torch.optim.Adam(net.parameters())
+    bound = 0.0
+    for _ in range(epochs):
+        mi = net(x).mean()
+        opt.zero_grad()
+        (-mi).backward()
+        opt.step()
+        bound = float(mi.detach())  # TL101
+    return bound
+""",
+    "a layer that is made on the device": """\
+def information(x, epochs, layers):
+    net = nn.Linear(8, 1, device=x.device)
+    opt = torch.optim.Adam(net.parameters())
+    bound = 0.0
+    for _ in range(epochs):
+        mi = net(x).mean()
+        opt.zero_grad()
+        (-mi).backward()
+        opt.step()
+        bound = float(mi.detach())  # TL101
+    return bound
+""",
     "a console": f"""\
 def train(loader, accelerator):
     for x in loader:
@@ -523,3 +590,34 @@ def test_what_one_caller_of_forward_drops_another_may_use(elsewhere: str, tmp_pa
     row = FLOW[: FLOW.index("return self.net(x), ")].count("\n") + 1
     rows = [row for row, code in found_in(tmp_path, files, "flow.py") if code == "TL501"]
     assert (row in rows) is not bool(elsewhere)
+
+
+SAMPLES = """\
+import torch
+from torch.utils.data import Dataset
+
+
+class Rows(Dataset):
+    def __init__(self, rows, model):
+        self.rows, self.model = rows, model.to("cuda")
+
+    def __getitem__(self, index):
+        row = self.rows[index].to("cuda")
+        return {given}
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "network"),
+    [
+        ("self.model(row)", True),
+        ("self.model.encode_image(row)", True),
+        ("self.model.to(row.device)(row)", True),
+        ("row * self.scale", False),
+        ("row.softmax(0)", False),
+    ],
+)
+def test_a_network_that_runs_for_each_sample(given: str, network: bool) -> None:
+    """To return samples of the CPU would be no cure."""
+    found = check(SAMPLES.format(given=given), codes=frozenset({"TL206"})).findings
+    assert {"a network runs" in each.message for each in found} == {network}

@@ -102,6 +102,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Hit, Module, Rule, Severity, arguments_of
+from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.data.samples import (
     loaders_running,
     made_on_gpu,
@@ -109,6 +110,9 @@ from torchlint.semantic.data.samples import (
     uses_gpu,
     worker_count,
 )
+from torchlint.semantic.torch.names import MOVES
+from torchlint.semantic.torch.spelling import MODEL, called
+from torchlint.semantic.values.inferred import is_model_call
 
 _LOADER = "torch.utils.data.DataLoader"
 _PLACES = {
@@ -118,6 +122,11 @@ _PLACES = {
 }
 _IN_WORKERS = " that runs in worker processes"
 _NO_WORKERS = ", which rules out workers and pinning"
+
+_NETWORK = (
+    "a network runs on the GPU in {place}, sample by sample{consequence}; compute what it gives "
+    "once and keep that, or run it on whole batches in the loop."
+)
 
 rule = Rule(
     __name__,
@@ -148,7 +157,22 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     started = any(worker_count(module, loader) for loader in loaders)
     words = {"place": _PLACES[role], "consequence": _IN_WORKERS if started else _NO_WORKERS}
-    yield Hit(node, words, severity=Severity.ERROR if started else None)
+    message = _NETWORK if _runs_network(module, node) else None
+    yield Hit(node, words, severity=Severity.ERROR if started else None, message=message)
+
+
+def _runs_network(module: Module, node: cst.Call) -> bool:
+    """Say whether a network runs in the code that makes a sample: by its call, or by a method of
+    what is called a model, ``self.model.encode_image(image)``."""
+    return any(
+        is_model_call(module, call)
+        or (
+            isinstance(call.func, cst.Attribute)
+            and call.func.attr.value not in MOVES
+            and called((dotted_text(call.func.value) or "").rpartition(".")[2], MODEL)
+        )
+        for call in module.within(module.scope(node), cst.Call)
+    )
 
 
 def _without_workers(module: Module, loaders: list[cst.Call]) -> bool:

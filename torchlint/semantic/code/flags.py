@@ -270,17 +270,18 @@ class Flags:
         """Return the calls of a function in the file that give one of its parameters the truth that
         is demanded of it only now and then, or not the text, while others may give it each time."""
         found: set[cst.Call] = set()
+        sites = self.flow.sites(function)[:_MANY]
         for flag, param, needed in self._demanded(function, demands):
-            found |= {
+            if isinstance(needed, bool):
+                found |= {call for call in sites if self._rarely_gives(call, flag)}
+                continue
+            others = {
                 call
-                for call in self.flow.sites(function)[:_MANY]
-                if (
-                    self._rarely_gives(call, flag)
-                    if isinstance(needed, bool)
-                    else not has_star(call)
-                    and _lacks(_argument(call, flag) or param.default, needed)
-                )
+                for call in sites
+                if not has_star(call) and _lacks(_argument(call, flag) or param.default, needed)
             }
+            if all(call in others or self.tree.function(call) is not function for call in sites):
+                found |= others
         return found
 
     def handed(

@@ -9,7 +9,7 @@ from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.tree import method_called
 from torchlint.semantic.torch import ops
 from torchlint.semantic.torch.spelling import MODEL, called
-from torchlint.semantic.values import library, methods, unmoved
+from torchlint.semantic.values import library, methods
 from torchlint.semantic.values.functions import PASS_THROUGH, Functions, has_keyword
 from torchlint.semantic.values.params import bind
 from torchlint.semantic.values.refilled import merged
@@ -261,20 +261,13 @@ class Calls(Functions):
                 (b for b in bases if b.startswith("torch.nn.") and b.endswith("Loss")),
                 cls.name.value,
             )
-            where = CPU if self._stays(node, cls) else None
+            where = CPU if self.stays(node, cls) else None
             return Value("module", device=where, node=cls, name=name)
         if "torch.utils.data.DataLoader" in bases:
             return Value("loader", node=node, name=cls.name.value)
         if any(b.startswith("torch.optim.") for b in bases):
             return Value("optimizer", node=node)
         return Value("object", node=cls, name=cls.name.value)
-
-    def _stays(self, node: cst.Call, cls: cst.ClassDef) -> bool:
-        """Say whether nothing moves a network that a call makes, no framework either."""
-        values = self.values
-        if values.framework or values.scatters or values.default_device(node):
-            return False
-        return unmoved.stays(values.flow, node, cls)
 
     def module_call(self, node: cst.Call, module: Value, args: list[Value]) -> Value:
         """Return what calling a module gives: its forward's summary, a loss, or a model output."""

@@ -242,6 +242,14 @@ class Functions:
             return self._torch_class(name, node, args)
         return self._torch_function(name, last, node, args)
 
+    def stays(self, node: cst.Call, cls: cst.ClassDef | None) -> bool:
+        """Say whether nothing moves a network that a call makes, no framework either; `cls` is the
+        class of this file, where it is one."""
+        values = self.values
+        if values.framework or values.scatters or values.default_device(node):
+            return False
+        return unmoved.stays(values.flow, node, cls)
+
     def _torch_class(self, name: str, node: cst.Call, args: list[Value]) -> Value:
         if name in WRAPPERS and args and args[0].kind == "module":
             known = isinstance(args[0].node, cst.ClassDef) or ":" in (args[0].name or "")
@@ -252,7 +260,8 @@ class Functions:
         if name.rpartition(".")[2] == "GradScaler":
             return Value("scaler", node=node)
         if name.startswith("torch.nn."):
-            return Value("module", node=node, name=name)
+            where = CPU if self.stays(node, None) else None
+            return Value("module", device=where, node=node, name=name)
         if name.startswith("torch.optim.lr_scheduler."):
             return Value("scheduler", node=node, name=name)
         if name.startswith("torch.optim."):

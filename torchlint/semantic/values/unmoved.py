@@ -14,11 +14,13 @@ _LOOKS = frozenset(
     ("builtins.print", "builtins.len", "builtins.id", "builtins.isinstance", "torch.save")
 )
 _PLACES = ("device", "cuda")
+_LEARNING = ops.having("layer", "parameters")
 _DEPTH = 3
 
 
-def stays(flow: Flow, made: cst.Call, cls: cst.ClassDef) -> bool:
-    """Say whether a network of a class of this file, which a call makes, is never moved.
+def stays(flow: Flow, made: cst.Call, cls: cst.ClassDef | None) -> bool:
+    """Say whether a network of a class of this file, or of torch where there is none, which a call
+    makes, is never moved.
 
     All is known of it: one name of a function is bound to it, neither its class nor what it is
     given to speaks of a device, and it goes nowhere else."""
@@ -32,7 +34,7 @@ def stays(flow: Flow, made: cst.Call, cls: cst.ClassDef) -> bool:
             _, bindings = flow.names.bindings(target.value, target)
             return (
                 len(bindings) == 1
-                and not _places_itself(flow, cls)
+                and not (_places_itself(flow, cls) if cls is not None else _placed(flow, made))
                 and _unmoved(flow, function, target.value, _DEPTH)
             )
     return False
@@ -88,6 +90,21 @@ def _places_itself(flow: Flow, cls: cst.ClassDef) -> bool:
         for name in flow.tree.within(member, cst.Name, nested=True)
         for place in _PLACES
     )
+
+
+def _placed(flow: Flow, made: cst.Call) -> bool:
+    """Say whether what a call makes may be made on a device, or has no parameters, which lie
+    anywhere: it is no layer of torch that has some, and no sequence of those alone."""
+    name = flow.names.name(made.func) or ""
+    if has_star(made) or any(is_name(arg.keyword, "device") for arg in made.args):
+        return True
+    if name != "torch.nn.Sequential":
+        return name.removeprefix("torch.nn.") not in _LEARNING
+    parts = [arg.value for arg in made.args if isinstance(arg.value, cst.Call)]
+    layers = [(flow.names.name(part.func) or "").partition("torch.nn.")[2] for part in parts]
+    learning = [part for part, layer in zip(parts, layers, strict=True) if layer in _LEARNING]
+    whole = len(parts) == len(made.args) and all(layers) and bool(learning)
+    return not whole or any(_placed(flow, part) for part in learning)
 
 
 def _unmoved(flow: Flow, function: cst.FunctionDef, name: str, depth: int) -> bool:
