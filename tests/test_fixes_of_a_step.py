@@ -240,6 +240,9 @@ COMPUTED = [
     "            return loss * 2\n        return loss",
 ]
 OLDER = [
+    "loss = (out - y).pow(2).mean()\n        self.last = loss.detach()\n        return loss",
+    "loss = (out - y).pow(2).mean()\n        self.parts = [loss]\n        return loss",
+    "loss = (out - y).pow(2).mean()\n        keep(loss)\n        return loss",
     "self.last.copy_((out - y).pow(2).mean())\n        return self.last",
     "return out",
     "loss = (out - y).pow(2).mean()\n        if self.training:\n            return loss\n"

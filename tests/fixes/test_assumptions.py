@@ -100,6 +100,9 @@ BROKEN = {
         "import inspect\n\n\ndef seen():\n    return inspect.currentframe().f_back.f_locals\n",
         "import sys\n\nsys.settrace(print)\n",
         "def report():\n    print(globals()['total'])\n",
+        "def report():\n    print(eval('total'))\n",
+        "def report():\n    return getattr(sys.modules['__main__'], 'total')\n",
+        'def report():\n    return eval("total", NAMES)\n',
         "from rich.traceback import install\n\ninstall(show_locals=True)\n",
     ),
     assumptions.GRAPH: (
@@ -172,6 +175,9 @@ KEPT = {
         "f_backs = []\n",
         "def stop():\n    breakpoint()\n",
         "def settraces(net):\n    return net\n",
+        "def make(frame):\n    return frame.eval('total', engine='numexpr')\n",
+        "def make(kind):\n    return getattr(sys.modules[__name__], kind)\n",
+        "model.eval('total')\n",
     ),
     assumptions.GRAPH: (
         "class Net(nn.Module):\n    def forward(self, x):\n        return self.cell(x, bias=1)\n\n"

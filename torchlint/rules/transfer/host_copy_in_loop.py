@@ -104,9 +104,10 @@ device tensors, without a graph: by `.detach()` where autograd is not certainly 
 (`.clone()`) where something may change them in place; of more than a number, which a list collects,
 that is a suggestion. Unsafe where a loop copies part after part of one tensor, and does nothing
 else with it: the copy before the loop holds all parts, also those that the loop does not come to,
-and they share its memory. Otherwise there is no fix; nor is there one for what is also used as a
-mapping, and has no `detach()`, or for a sum that may start as a tensor on the host, to which none
-on the device can be added.
+and they share its memory; where a branch copies parts now and then, that is a suggestion.
+Otherwise there is no fix; nor is there one for what is also used as a mapping, and has no
+`detach()`, or for a sum that may start as a tensor on the host, to which none on the device can be
+added.
 
 ## Measure
 An epoch of 16 small steps, on batches that are on the device beforehand. Each step leaves a GPU work

@@ -417,10 +417,13 @@ def _computes_all(module: Module, function: cst.FunctionDef) -> bool:
 
 
 def _is_computed_there(module: Module, value: cst.BaseExpression) -> bool:
-    """Say whether a function has computed what an expression gives, wherever in it: a name that
-    began as a number too, to which it has added."""
+    """Say whether a function has computed what an expression gives, wherever in it, and keeps it
+    under no other name: a name that began as a number too, to which it has added."""
     if not isinstance(value, cst.Name):
         return _is_computed(module, value)
+    owner = module.tree.owners[value]
+    if not all(_computes_with(module, each) for each in reads_of(module, owner, value.value)):
+        return False
     seen: set[cst.CSTNode] = set()
     made = definitions_of(module, value)
     while new := [each for each in made if each not in seen]:
@@ -437,6 +440,16 @@ def _is_computed_there(module: Module, value: cst.BaseExpression) -> bool:
         or _is_fresh(module, each)
         for each in seen
     )
+
+
+def _computes_with(module: Module, read: cst.CSTNode) -> bool:
+    """Say whether a use of a tensor leaves no second name of it behind."""
+    match module.parent(read):
+        case cst.Return() | cst.BinaryOperation() | cst.AugAssign():
+            return True
+        case cst.Attribute(attr=cst.Name(method)):
+            return method in ops.COMPUTING_METHODS | ops.REDUCTIONS
+    return False
 
 
 def _number(made: cst.CSTNode) -> cst.CSTNode | None:

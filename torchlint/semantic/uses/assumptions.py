@@ -89,10 +89,13 @@ _FRAMES = Wording(
         r"|get(?:generator|coroutine|asyncgen)locals|getclosurevars|capture_locals|show_locals"
         r"|get_(?:referrers|objects)|snoop|\bgetinnerframes\b"
         r"|\b(?:globals|vars)\(\)(?:\.get\(|\[)[\"'][^\"'\n]*[\"'][\]),](?!\s*=[^=])"
+        r"|(?<![.\w])eval\([\"'][A-Za-z_]\w*[\"']\s*[),]"
+        r"|\bgetattr\(\s*sys\.modules\[[^\]\n]*\],\s*[\"']"
     ),
     tuple(
         """f_locals f_globals settrace setprofile sys.monitoring getargvalues locals
-        getclosurevars get_referrers get_objects snoop getinnerframes globals() vars()""".split()
+        getclosurevars get_referrers get_objects snoop getinnerframes globals() vars() eval(
+        sys.modules""".split()
     ),
 )
 """Words without which no code reads the variables of a running function, as who asks a frame for

@@ -69,6 +69,12 @@ def called_object(module: Module, call: cst.Call) -> list[tuple[Module, cst.Func
     return [found] if found is not None else []
 
 
+@question(
+    yes="a branch decides whether `{0}` is come to",
+    no="no branch decides whether `{0}` is come to",
+    ground=True,
+    remember=False,
+)
 def chosen(module: Module, node: cst.CSTNode, within: cst.CSTNode | None) -> bool:
     """Say whether a branch of a piece of code decides whether a place in it is come to."""
     child = node
