@@ -17,7 +17,7 @@ from torchlint.semantic.project.files import Files
 if TYPE_CHECKING:
     from torchlint.semantic.module import Module
 
-_KEPT = 3_000_000
+_KEPT = 6_000_000
 """Characters of source whose analyses are remembered, but for those that are in use."""
 
 
