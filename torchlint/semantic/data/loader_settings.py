@@ -144,6 +144,7 @@ def _parsed(module: Module) -> Iterator[tuple[str, cst.Call]]:
             yield long[0], call
 
 
+@question(yes="it is 0 unless it is given", no="it is not known to be 0 by default")
 def is_zero_unless_given(module: Module, word: cst.BaseExpression) -> bool:
     """Say whether an option of the file's parser is 0 by default."""
     added = [call for option, call in _parsed(module) if option == _last(word)]

@@ -7,10 +7,9 @@ from dataclasses import replace
 import libcst as cst
 
 from torchlint.base.records import frozen
-from torchlint.rule import Module
+from torchlint.rule import Module, Transfer
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import is_name, method_called
-from torchlint.semantic.device.transfers import Transfer
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
 from torchlint.semantic.torch.names import MOVES
