@@ -281,8 +281,10 @@ GOLDEN = """train.py:15: total += loss.item()
       `loss.item()` reads a GPU value on the host every step; keep it on the device and read it once
         after the loop. The step waits for the GPU in `torch.zeros(x.size(0), 16).to(device)` as
         well: only without both does the host run ahead.
+      decided by torchlint/rules/transfer/sync_scalar_read_in_loop.py
   TL115 wait-under-contract: silent about `loss.item()`
       because no contract of no waits covers it
+      decided by torchlint/rules/transfer/_wait_under_contract/contract.py
 
   How often
       runs every training step

@@ -20,7 +20,8 @@ from torchlint.report import explained, explained_json
 
 
 def verdict(code: str, state: State, because: str = "", expression: str = "loss.item()") -> Verdict:
-    return Verdict(code, f"name-{code}", state, 7, 5, expression, because)
+    where = "torchlint/rules/transfer/a.py"
+    return Verdict(code, f"name-{code}", state, 7, 5, expression, because, decided_by=where)
 
 
 def belief(number: int) -> Belief:
@@ -135,6 +136,7 @@ def test_json_has_everything_under_frozen_keys() -> None:
             "expression": "loss.item()",
             "row": 7,
             "column": 5,
+            "decided_by": "torchlint/rules/transfer/a.py",
         }
     ]
     assert entry["pace"]["guards"] == [{"test": "a", "row": 1, "needed": True, "throttles": False}]

@@ -122,7 +122,8 @@ class State(enum.Enum):
 
 @frozen
 class Verdict:
-    """What one rule says about one expression, and why."""
+    """What one rule says about one expression, and why; `decided_by` is the file of the rule, or of
+    the question that decided."""
 
     code: str
     name: str
@@ -132,6 +133,7 @@ class Verdict:
     expression: str
     because: str
     message: str = ""
+    decided_by: str = ""
 
 
 @frozen

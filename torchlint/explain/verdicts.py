@@ -120,7 +120,10 @@ class Verdicts:
             state, because = State.SUPPRESSED, words
         elif not counts_in_library(self.job, finding) and self.module.outside.of_library():
             state, because = State.OFF, _IN_LIBRARY
-        return self._verdict(placed.rule, placed.hit, placed.span, state, because, finding.message)
+        home = placed.rule.module_name
+        return self._verdict(
+            placed.rule, placed.hit, placed.span, state, because, finding.message, home
+        )
 
     def _suppressed(self, finding: Finding) -> str:
         pragma = self._suppressions.silencer(finding, self._names)
@@ -135,7 +138,14 @@ class Verdicts:
         )
 
     def _verdict(
-        self, rule: Rule, hit: Hit, span: Span, state: State, because: str, message: str = ""
+        self,
+        rule: Rule,
+        hit: Hit,
+        span: Span,
+        state: State,
+        because: str,
+        message: str = "",
+        decided_by: str = "",
     ) -> Verdict:
         at = self.spots.index.position(span.start)
         return Verdict(
@@ -147,6 +157,7 @@ class Verdicts:
             self.module.shown(hit.node),
             because,
             message,
+            f"{decided_by.replace('.', '/')}.py" if decided_by else "",
         )
 
     # -- silence -----------------------------------------------------------------------------------
@@ -201,7 +212,10 @@ class Verdicts:
         because = "; ".join(
             dict.fromkeys(self._sentence(answer, blocked.hit.node) for answer in blocked.because)
         )
-        return self._verdict(blocked.rule, blocked.hit, span, State.SILENT, because)
+        home = QUESTIONS[blocked.because[0].question].home
+        return self._verdict(
+            blocked.rule, blocked.hit, span, State.SILENT, because, decided_by=home
+        )
 
     def _on_look(self, looked: Looked, span: Span) -> Verdict:
         because = self._sentence(looked.last, looked.node) if looked.last is not None else ""

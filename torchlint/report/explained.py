@@ -67,6 +67,7 @@ def _verdicts(each: Explanation, color: bool) -> Iterator[str]:
             verdict.expression,
             verdict.because,
             verdict.message,
+            verdict.decided_by,
         )
         groups.setdefault(key, []).append(verdict)
     silent = [group for group in groups.values() if group[0].state in _JOINED]
@@ -97,6 +98,8 @@ def _group(each: Explanation, group: list[Verdict], color: bool) -> Iterator[str
         yield from _wrapped(f"{link}{verdict.because}", 6)
     if verdict.message:
         yield from _wrapped(verdict.message, 6)
+    if verdict.decided_by:
+        yield f"      decided by {visible_path(verdict.decided_by)}"
 
 
 def _pace(filename: str, pace: Pace, color: bool) -> Iterator[str]:

@@ -41,6 +41,7 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
         "expression": verdict.expression or None,
         "row": verdict.row,
         "column": verdict.column,
+        "decided_by": verdict.decided_by or None,
     }
 
 

@@ -134,7 +134,7 @@ def check(node: cst.For | cst.While, module: Module) -> Iterator[Hit]:
     ):
         return
     found = accumulation_in(module, node)
-    if found is None or _one(module, found.period) or not runs_replica(module, node):
+    if found is None or _steps_every_batch(module, found.period) or not runs_replica(module, node):
         return
     if not any(
         method_called(call) == "accumulate"
@@ -180,7 +180,7 @@ def _runs_wrapped(module: Module, call: cst.Call, model: cst.BaseExpression) -> 
     )
 
 
-def _one(module: Module, period: cst.BaseExpression | None) -> bool:
+def _steps_every_batch(module: Module, period: cst.BaseExpression | None) -> bool:
     """Say whether the optimizer steps for every batch after all: ``i % 1``."""
     number = sole_definition(module, period) or period
     return isinstance(number, cst.Integer) and number.value == "1"

@@ -167,7 +167,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         for loop in loader_loops(module, node)
         if isinstance(loop, cst.For) and _trains(module, loop)
     ]
-    if loops and _whole(module, node) and not _own_part(module, node, loops):
+    if loops and _gives_all_samples(module, node) and not _own_part(module, node, loops):
         yield Hit(node)
 
 
@@ -179,7 +179,7 @@ def _trains(module: Module, loop: cst.For) -> bool:
     )
 
 
-def _whole(module: Module, node: cst.Call) -> bool:
+def _gives_all_samples(module: Module, node: cst.Call) -> bool:
     """Say whether a loader goes over all samples of a map-style dataset, on every process."""
     bound = arguments_of(module, node, _LOADER)
     sampler, shuffle = bound.value("sampler"), bound.value("shuffle")

@@ -236,7 +236,7 @@ def _text(node: cst.CSTNode | None) -> str:
     return str(node.raw_value) if isinstance(node, cst.SimpleString) else ""
 
 
-def _written(module: Module, value: cst.BaseExpression) -> str:
+def _shown_literal(module: Module, value: cst.BaseExpression) -> str:
     """Return the literal that an argument is given; nothing for any other value."""
     if isinstance(value, cst.SimpleString):
         return f'"{value.raw_value}"'
@@ -246,7 +246,7 @@ def _written(module: Module, value: cst.BaseExpression) -> str:
 
 def _asks_for_nothing(module: Module, node: cst.Call, arg: cst.Arg, name: str) -> bool:
     """Say whether an argument asks for what Lightning 2 does without it."""
-    written = _written(module, arg.value)
+    written = _shown_literal(module, arg.value)
     if (name, written) in _BY_VALUE and _BY_VALUE[name, written] == _CPU:
         return keyword_argument(module, node, "accelerator") is not None
     return written in _NOTHING.get(name, ())
@@ -256,7 +256,7 @@ def _instead(module: Module, value: cst.BaseExpression, name: str) -> str:
     """Return what to write for an argument, as far as its value decides that."""
     if name == "checkpoint_callback" and _is_callback(module, value):
         return "callbacks=[...]"
-    return _BY_VALUE.get((name, _written(module, value)), _REMOVED[name])
+    return _BY_VALUE.get((name, _shown_literal(module, value)), _REMOVED[name])
 
 
 def _is_callback(module: Module, value: cst.BaseExpression) -> bool:

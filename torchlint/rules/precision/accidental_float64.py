@@ -88,7 +88,6 @@ from torchlint.rule import (
     keyword_argument,
     on_device,
 )
-from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.reaching import definitions_of, sole_use, uses_of
 from torchlint.semantic.code.scopes import base_names
 from torchlint.semantic.code.text import mentions
@@ -96,6 +95,7 @@ from torchlint.semantic.code.tree import has_star, method_called
 from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import dtypes, ops
+from torchlint.semantic.values.apple import names_apple
 from torchlint.semantic.values.classes import family_of, is_network
 from torchlint.semantic.values.place import named_device
 
@@ -216,15 +216,12 @@ def _goes_to_device(module: Module, node: cst.Call) -> bool:
         return False
     moved = transfer_of(module, call)
     if moved is not None:
-        return moved.dtype is None and not _on_mps(module, moved.target) and not _cast(module, call)
+        return (
+            moved.dtype is None
+            and not names_apple(module, moved.target)
+            and not _cast(module, call)
+        )
     return method_called(call) in ops.SAME_VALUES and _goes_to_device(module, call)
-
-
-def _on_mps(module: Module, target: cst.BaseExpression | None) -> bool:
-    """Say whether the device is Apple's and no other: there float64 is an error, so it cannot pass
-    unseen."""
-    text = module.source_of(sole_definition(module, target) or target) if target is not None else ""
-    return "mps" in text and "cuda" not in text
 
 
 def _cast(module: Module, node: cst.Call) -> bool:

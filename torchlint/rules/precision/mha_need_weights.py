@@ -181,7 +181,7 @@ def _layers_of(module: Module, held: cst.Attribute) -> list[cst.BaseExpression |
     for call in module.within(body, cst.Call, nested=True):
         if isinstance(call.func, cst.Attribute) and dotted_text(call.func.value) == path:
             grows = call.func.attr.value == "append" and len(call.args) == 1
-            out.append(_one(module, call.args[0].value) if grows else None)
+            out.append(_defined(module, call.args[0].value) if grows else None)
     return out
 
 
@@ -190,13 +190,13 @@ def _listed(module: Module, node: cst.BaseExpression) -> list[cst.BaseExpression
         case cst.Call(func=func, args=args) if module.name(func) == "torch.nn.ModuleList":
             return _listed(module, args[0].value) if args else []
         case cst.ListComp(elt=elt) | cst.GeneratorExp(elt=elt):
-            return [_one(module, elt)]
+            return [_defined(module, elt)]
         case cst.List(elements=elements):
-            return [_one(module, element.value) for element in elements]
+            return [_defined(module, element.value) for element in elements]
     return [None]
 
 
-def _one(module: Module, node: cst.BaseExpression) -> cst.BaseExpression | None:
+def _defined(module: Module, node: cst.BaseExpression) -> cst.BaseExpression | None:
     return sole_definition(module, node) if isinstance(node, cst.Name) else node
 
 

@@ -151,7 +151,7 @@ def _construct(module: Module, node: cst.Call) -> tuple[Severity, str | None, bo
         name.startswith("torch.optim.") and inferred(module, node).kind == "optimizer"
     ):
         return Severity.ERROR, _LOST, True
-    if name in _PARAMETERISED and called_at_once(module, node) and not _plain(module, node):
+    if name in _PARAMETERISED and called_at_once(module, node) and not _is_plain(module, node):
         return Severity.ERROR, _NEVER, False  # One without parameters costs next to nothing.
     match node.func:
         case cst.Attribute(value=place, attr=cst.Name(value="to" | "cuda")) if _is_module(
@@ -215,7 +215,7 @@ def _renames(write: cst.Name, statement: cst.CSTNode | None) -> bool:
     return False
 
 
-def _plain(module: Module, node: cst.Call) -> bool:
+def _is_plain(module: Module, node: cst.Call) -> bool:
     """Say whether a normalisation is asked to have no parameters."""
     given = (keyword_argument(module, node, word) for word in ("affine", "elementwise_affine"))
     return any(is_name(value, "False") for value in given)

@@ -73,12 +73,10 @@ Not timed: the fix changes what is learned from a batch, not how long a batch ta
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.base.regex import regex
 from torchlint.rule import (
     Append,
     Fix,
@@ -97,9 +95,9 @@ from torchlint.semantic.code.intervals import is_interval
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.tree import method_called
 from torchlint.semantic.code.updates import is_step
+from torchlint.semantic.data.replicas import counter, period
 from torchlint.semantic.values.inferred import is_model_call
 
-_ACCUMULATION = regex(r"accum", re.IGNORECASE)
 _NOTE = (
     "Gradients of all micro-batches count from now on, so training changes; check the "
     "learning rate."
@@ -140,15 +138,16 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         or not _clears(module, node.func.value, optimizers, calls)
     ):
         return
-    tests = [_counter(module, c, loop) for c in steps]
+    tests = [counter(module, c, loop) for c in steps]
     backwards = [c for c in calls if method_called(c) == "backward"]
     if any(module.loop(c) is not loop for c in (*steps, *backwards)):
         return
-    if None in tests or not backwards or any(_counter(module, c, loop) for c in backwards):
+    if None in tests or not backwards or any(counter(module, c, loop) for c in backwards):
         return
-    text = _period(tests[0]) if tests[0] is not None else None
+    every = period(module, tests[0]) if tests[0] is not None else None
     fix = _fix(module, node, steps[0], loop) if len(steps) == 1 else None
-    yield Hit(node, {"k": f"every {text}" if text else "now and then"}, fix=fix)
+    often = f"every {_code(every)} micro-batches" if every is not None else "now and then"
+    yield Hit(node, {"k": often}, fix=fix)
 
 
 def _code(node: cst.CSTNode) -> str:
@@ -170,27 +169,6 @@ def _clears(
         return True
     models = {_code(c.func) for c in calls if is_model_call(module, c)}
     return models == {_code(place)}
-
-
-def _counter(module: Module, call: cst.Call, loop: cst.CSTNode) -> cst.BaseExpression | None:
-    """Return the condition that lets `call` run only for every k-th or the last micro-batch, if
-    there is one."""
-    for test, _ in conditions_around(module, call, loop):
-        counts = any(True for _ in module.within(test, cst.BinaryOperation, cst.Comparison))
-        if counts and (is_interval(module, test) or _ACCUMULATION.search(_code(test))):
-            return test
-    return None
-
-
-def _period(test: cst.BaseExpression) -> str | None:
-    """Return the k of ``i % k`` as text."""
-    todo: list[cst.CSTNode] = [test]
-    while todo:
-        node = todo.pop()
-        if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Modulo):
-            return f"{_code(node.right)} micro-batches"
-        todo.extend(node.children)
-    return None
 
 
 def _fix(module: Module, node: cst.Call, step: cst.Call, loop: cst.For | cst.While) -> Fix | None:

@@ -139,6 +139,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from torchlint.base.records import frozen
 from torchlint.base.regex import regex
 from torchlint.rule import (
     Fix,
@@ -208,7 +209,7 @@ from torchlint.semantic.uses.network_waits import network_wait
 from torchlint.semantic.uses.observers import clock_after
 from torchlint.semantic.uses.unavoidable_syncs import network_that_waits
 from torchlint.semantic.values import definitions_behind
-from torchlint.semantic.values.accelerator import only_apple
+from torchlint.semantic.values.apple import only_apple
 from torchlint.semantic.values.classes import in_lightning
 from torchlint.semantic.values.inferred import is_model_call
 from torchlint.semantic.values.params import bind
@@ -281,66 +282,106 @@ rule = Rule(
 )
 
 
+@frozen
+class _Memory:
+    """The memory that a copy takes its batch from.
+
+    Args:
+        loaders: the loaders that give the batch, each with its file; none where they are not known.
+        unpinned: whether none of them pins it.
+        pinned: whether each of them does.
+        alone: whether none of them has workers.
+    """
+
+    loaders: list[tuple[Module, cst.Call]]
+    unpinned: bool
+    pinned: bool
+    alone: bool
+
+
 @rule.on(cst.Call, calls=TRANSFERS)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
+    """Yield a hit for a copy of a batch for which the host waits every step."""
     transfer = _blocking(module, node)
-    if transfer is None or not said_somewhere(module, _speaks_of_a_loader):
-        return
-    heat = heat_of(module, node)
-    if heat.grade is Grade.FORWARD and inferred(module, transfer.source).origin != "batch":
-        return
-    if brought_by_framework(module, node):
+    if transfer is None or not _counts(module, node, transfer):
         return
     if _only_copied_back(module, node):
         yield Hit(node, severity=Severity.INFO, message=_BACK, named=False)
         return
-    loaders = [(module, loader) for loader in feeding_loaders(module, node)]
-    loaders = list(dict.fromkeys(loaders or loaders_of_batch(module, transfer.source)))
-    unpinned = (
-        all(pins_memory(where, loader) is False for where, loader in loaders)
-        if loaders
-        else nobody_pins(module)
-    )
+    memory = _memory(module, node, transfer)
     if worked_on_in_batch(module, node) is not None:
         return
     if _is_tokenized(module, transfer.source):
         yield Hit(node, severity=Severity.INFO, message=_TOKENIZED, named=False)
         return
+    evaluates = heat_of(module, node).grade is Grade.EVAL
     stays = ends_in_wait(module, node)
-    if stays is not None and not heat.train:
+    if stays is not None and not heat_of(module, node).train:
         return
-    little = heat.grade is Grade.EVAL
     network = network_that_waits(module, node)
-    inside = network_wait(module, network) if network is not None else None
     wait = network or stays or ends_in_wait(module, node, put_off=True)
-    severity = Severity.INFO if unpinned or little or wait is not None else None
-    pinned = bool(loaders) and all(pins_memory(*each) is True for each in loaders)
-    expanded = [expanded_in_batch(*each) for each in loaders] if unpinned else []
+    little = memory.unpinned or evaluates or wait is not None
+    severity = Severity.INFO if little else None
+    if memory.unpinned and memory.alone:
+        # Without workers the training process would pin.
+        costs = [sample_cost(*each) is not False for each in memory.loaders]
+        if (any(costs) or not costs) and not evaluates:
+            yield Hit(node, severity=severity, message=_WORKERS, named=False)
+        return
+    message, words = _said(module, memory, network, wait)
+    yield Hit(node, words, _pinning(module, transfer, memory), severity, message, named=False)
+
+
+def _counts(module: Module, node: cst.Call, transfer: Transfer) -> bool:
+    """Say whether a copy is known to be one of a batch that a loader gives, and no framework's."""
+    if not said_somewhere(module, _speaks_of_a_loader):
+        return False
+    forward = heat_of(module, node).grade is Grade.FORWARD
+    batch = not forward or inferred(module, transfer.source).origin == "batch"
+    return batch and not brought_by_framework(module, node)
+
+
+def _memory(module: Module, node: cst.Call, transfer: Transfer) -> _Memory:
+    near = [(module, loader) for loader in feeding_loaders(module, node)]
+    loaders = list(dict.fromkeys(near or loaders_of_batch(module, transfer.source)))
+    if not loaders:
+        return _Memory([], nobody_pins(module), False, nobody_works(module))
+    pins = [pins_memory(*each) for each in loaders]
+    unpinned = all(each is False for each in pins)
+    alone = unpinned and all(works_alone(*each) for each in loaders)
+    return _Memory(loaders, unpinned, all(each is True for each in pins), alone)
+
+
+def _said(
+    module: Module, memory: _Memory, network: cst.Call | None, wait: cst.BaseExpression | None
+) -> tuple[str, dict[str, str]]:
+    """Return the sentence about a copy, with what it says of its step and its loader."""
+    inside = network_wait(module, network) if network is not None else None
+    expanded = [expanded_in_batch(*each) for each in memory.loaders] if memory.unpinned else []
     words = {
         "wait": module.shown(wait) if wait is not None else "",
         "place": inside.shown_from(module) if inside is not None else "",
         "expanded": next(filter(None, expanded), ""),
     }
-    said = _PINNED if pinned else _EXPANDED if words["expanded"] else rule.message
-    message = f"{said}{_INSIDE if inside is not None else _ENDS if wait is not None else ''}"
-    alone = all(works_alone(*each) for each in loaders) if loaders else nobody_works(module)
-    if unpinned and alone:
-        # Without workers the training process would pin.
-        worth = not loaders or any(sample_cost(*each) is not False for each in loaders)
-        if worth and not little:
-            yield Hit(node, severity=severity, message=_WORKERS, named=False)
-        return
+    said = _PINNED if memory.pinned else _EXPANDED if words["expanded"] else rule.message
+    ends = _INSIDE if inside is not None else _ENDS if wait is not None else ""
+    return f"{said}{ends}", words
+
+
+def _pinning(module: Module, transfer: Transfer, memory: _Memory) -> Fix | None:
+    """Return the fix of a copy, which also pins what unpinned loaders give; only shown where nobody
+    is known to pin it, as the copy would wait all the same."""
     pins: _Pins = {}
-    for where, loader in loaders if unpinned else ():
+    for where, loader in memory.loaders if memory.unpinned else ():
         pins.setdefault(where, []).extend(_pinned(where, loader))
     pins = {where: list(dict.fromkeys(edits)) for where, edits in pins.items() if edits}
     fix = _fix(module, transfer, pins)
-    # Out of memory that none of the loaders in view pins, the copy would wait all the same.
-    unknown = not loaders and has_loaders(module) and not _of_named_loader(module, node)
-    pageable = unpinned or unknown
-    if fix is not None and pageable and not pins:
-        fix = Fix(fix.edits, Safety.SUGGESTION, _ALONE, fix.note)
-    yield Hit(node, words, fix, severity, message, named=False)
+    unknown = (
+        not memory.loaders and has_loaders(module) and not _of_named_loader(module, transfer.call)
+    )
+    if fix is not None and (memory.unpinned or unknown) and not pins:
+        return Fix(fix.edits, Safety.SUGGESTION, _ALONE, fix.note)
+    return fix
 
 
 @rule.on(cst.Call, calls=TRANSFERS, runs="train")

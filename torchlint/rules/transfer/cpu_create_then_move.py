@@ -483,7 +483,7 @@ def check_mixed(node: cst.Subscript, module: Module) -> Iterator[Hit]:
                 fix = _placed(module, factory) if alone else None
                 yield Hit(factory, words, fix, message=_MIXED)
         data = tensor_data(module, host) if there is node.value else None
-        if data is not None and isinstance(above, cst.Assign) and _is_number(module, data):
+        if data is not None and isinstance(above, cst.Assign) and _is_host_number(module, data):
             words = {"expr": module.shown(host), "target": module.shown(node)}
             yield Hit(host, words, severity=Severity.INFO, message=_NUMBERS)
 
@@ -730,9 +730,9 @@ def _unmoved(bare: bool, call: cst.Call) -> cst.BaseExpression:
     return source.with_changes(lpar=[], rpar=[]) if bare else source
 
 
-def _is_number(module: Module, node: cst.BaseExpression) -> bool:
+def _is_host_number(module: Module, node: cst.BaseExpression) -> bool:
     if isinstance(node, (cst.Tuple, cst.List)):
-        return all(_is_number(module, each.value) for each in node.elements)
+        return all(_is_host_number(module, each.value) for each in node.elements)
     value = inferred(module, node)
     return value.kind in ("number", "shape") and not value.tensor
 

@@ -133,6 +133,7 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
+from torchlint.base.records import frozen
 from torchlint.fixes.expressions import detached, method_call
 from torchlint.fixes.reads_together import alone
 from torchlint.rule import (
@@ -277,6 +278,35 @@ NOTE = (
 _NO_GRAPH = "They no longer take a graph along."
 
 
+@frozen
+class _Seen:
+    """A copy with what decides about it.
+
+    Args:
+        node: the copy.
+        copy: what it reads.
+        whole: the expression around it that goes on with the same value.
+        number: whether it is one number alone.
+        by_parts: whether a loop copies one part of a tensor at a time.
+        evaluates: whether it is of more than a number, for each batch of an evaluation.
+        batchwise: whether that is so once for all of the batch.
+        leaves: whether the copy goes to code outside of torch.
+        apart: whether it is taken apart there.
+        forced: whether the host works on it, so that it has to be there.
+    """
+
+    node: cst.Call
+    copy: HostRead
+    whole: cst.CSTNode
+    number: bool
+    by_parts: bool
+    evaluates: bool
+    batchwise: bool
+    leaves: bool
+    apart: bool
+    forced: bool
+
+
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     """Yield a hit for a copy to the host that runs every step."""
@@ -289,71 +319,101 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         little = heat_of(module, node).grade is Grade.EVAL or _leaves_torch(module, whole)
         yield _hit(module, copy, SENT, {"sent": module.shown(sent)}, spared=little)
         return
-    consumers = _consumers(module, whole)
-    if any(module.name(call.func) in PACKERS for call in consumers) or _scalar_read(module, whole):
+    if _is_needed(module, node, copy, whole):
         return
-    if any(needs(module, node) for needs in _NEEDS):
-        return
-    if not _is_number(module, copy) and yielded_out(module, node):
-        return
-    apart = taken_apart(module, whole)
-    forced = worked_on_by_host(module, node)
-    number = _is_number(module, copy)
+    seen = _seen(module, node, copy, whole)
+    if not _is_left_alone(module, seen):
+        yield _found(module, seen)
+
+
+def _is_needed(module: Module, node: cst.Call, copy: HostRead, whole: cst.CSTNode) -> bool:
+    """Say whether a step has to make a copy, which gives lengths or a decision, or hands it out, or
+    whether it is a scalar, which another rule is about."""
+    packed = any(module.name(call.func) in PACKERS for call in _consumers(module, whole))
+    return (
+        packed
+        or _scalar_read(module, whole)
+        or any(needs(module, node) for needs in _NEEDS)
+        or (not _is_scalar(module, copy) and yielded_out(module, node))
+    )
+
+
+def _seen(module: Module, node: cst.Call, copy: HostRead, whole: cst.CSTNode) -> _Seen:
+    apart, forced = taken_apart(module, whole), worked_on_by_host(module, node)
+    number = _is_scalar(module, copy)
     evaluates = heat_of(module, node).grade is Grade.EVAL and not number
     by_parts = parts_of(module, copy.tensor, node) is not None
     inner = inner_loop(module, node)
     results = isinstance(inner, COMPREHENSIONS) and not inferred(module, inner.for_in.iter).tensor
     batchwise = evaluates and (inner is None or (results and not by_parts))
     leaves = not number and _leaves_torch(module, whole)
-    if for_environment(module, whole) or once_per_episode(module, node):
-        return
-    if _moved_for_good(module, whole, copy.tensor):
-        return
-    if leaves and _once_per_run(module, node, copy):
-        return
-    if evaluates and not by_parts and (forced or (batchwise and apart)):
-        return
-    if batchwise and stays_beside(module, node) is not None:
-        return
-    if not number and _computes_in_double(module, node):
-        return
+    return _Seen(node, copy, whole, number, by_parts, evaluates, batchwise, leaves, apart, forced)
+
+
+def _is_left_alone(module: Module, seen: _Seen) -> bool:
+    """Say whether a copy costs next to nothing, or is what an evaluation is for."""
+    node, copy, whole = seen.node, seen.copy, seen.whole
+    return (
+        for_environment(module, whole)
+        or once_per_episode(module, node)
+        or _moved_for_good(module, whole, copy.tensor)
+        or (seen.leaves and _once_per_run(module, node, copy))
+        or (
+            seen.evaluates
+            and not seen.by_parts
+            and (seen.forced or (seen.batchwise and seen.apart))
+        )
+        or (seen.batchwise and stays_beside(module, node) is not None)
+        or (not seen.number and _computes_in_double(module, node))
+    )
+
+
+def _found(module: Module, seen: _Seen) -> Hit:
+    """Return the finding of a copy: its fix, or what can be done in its place, and in how far the
+    step is spared the wait."""
+    node, copy, whole, by_parts = seen.node, seen.copy, seen.whole, seen.by_parts
     iterated = _iterated(module, whole)
-    worked_on = leaves and not _collected(module, whole)
-    forced = forced or worked_on or apart or iterated
-    guessed = (
-        on_device(module, copy.tensor) is not True
-    )  # Only the author's own ``.cpu()`` says where it lives.
+    worked_on = seen.leaves and not _collected(module, whole)
+    forced = seen.forced or worked_on or seen.apart or iterated
+    # Only the author's own ``.cpu()`` says where it lives.
+    guessed = on_device(module, copy.tensor) is not True
     counts = None if by_parts else count_fix(module, copy)
     fix = counts or (parts_fix(module, copy) if by_parts else None) or _fix(module, copy, whole)
     graph = fix is not None and not by_parts and inferred(module, copy.tensor).grad is True
     sized = fix is None and sizes(module, node)
-    taker = _unseen_taker(module, consumers) if fix is None else None
-    twice = copied_as_well(module, copy.tensor) if fix is None and not forced else None
-    computed = fix is None and not forced and computed_with(module, node)
+    taker = _unseen_taker(module, _consumers(module, whole)) if fix is None else None
+    free = fix is None and not forced
+    twice = copied_as_well(module, copy.tensor) if free else None
+    computed = free and computed_with(module, node)
+    user, partner = (_user(module, whole), _partner(module, whole)) if free else (None, None)
     spared = (
         forced
-        or leaves
+        or seen.leaves
         or (computed and worked_on_by_arrays(module, node))
-        or batchwise
+        or seen.batchwise
         or guessed
         or sized
         or taker is not None
         or _elements(module, copy)
         or twice is not None
     )
-    user = _user(module, whole) if fix is None and not forced else None
-    words: dict[str, str] = {}
-    other = COUNTED if counts else SIZED if sized else TWICE if twice else None
-    other = other or (COMPUTED if computed else HANDED if taker is not None else None)
-    partner = _partner(module, whole) if fix is None and not forced else None
-    words["partner"] = module.shown(partner) if partner is not None else ""
-    other = other or (USED if user else PARTNER if partner is not None else None)
-    other = other or (None if loop_in_sight(module, node) else NO_LOOP)
-    message = _message(module, node, graph, by_parts, forced, sized or iterated) or other
-    words["twice"] = module.shown(twice) if twice else ""
+    instead = (
+        (counts, COUNTED),
+        (sized, SIZED),
+        (twice, TWICE),
+        (computed, COMPUTED),
+        (taker, HANDED),
+        (user, USED),
+        (partner, PARTNER),
+        (not loop_in_sight(module, node), NO_LOOP),
+    )
+    message = _message(module, node, graph, by_parts, forced, sized or iterated) or next(
+        (text for holds, text in instead if holds), None
+    )
     called = taker or (user and user.func)
-    words["user"] = module.shown(called) if called else ""
-    yield _hit(module, copy, message, words, spared=spared, by_parts=by_parts, fix=fix)
+    named = {"partner": partner, "twice": twice, "user": called}
+    words = {word: module.shown(each) if each else "" for word, each in named.items()}
+    return _hit(module, copy, message, words, spared=spared, by_parts=by_parts, fix=fix)
 
 
 def _hit(
@@ -610,7 +670,7 @@ def _unseen_taker(module: Module, consumers: Sequence[cst.Call]) -> cst.BaseExpr
     return None
 
 
-def _is_number(module: Module, copy: HostRead) -> bool:
+def _is_scalar(module: Module, copy: HostRead) -> bool:
     value = inferred(module, copy.tensor)
     return value.rank == 0 or value.origin == "loss"
 
@@ -634,7 +694,7 @@ def _fix(module: Module, copy: HostRead, whole: cst.CSTNode) -> Fix | None:
                 if not fresh_per_iteration(module, copy.tensor):
                     kept = method_call(kept, "clone")
                 # What is large was perhaps moved to spare the device's memory.
-                small = _is_number(module, copy)
+                small = _is_scalar(module, copy)
                 safety = Safety.UNSAFE if small else Safety.SUGGESTION
                 return Fix((Replace(copy.node, kept),), safety, "Collect on the device", note)
             whole_stack = [Append(join, ".cpu()") for join in joins]

@@ -192,7 +192,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     values = list(_numbers(module, data))
     written = bool(values) and None not in values
-    if not written and size is None and not _is_number(module, data):
+    if not written and size is None and not _is_python_number(module, data):
         return
     place, target = _place(module, node)
     if place is None:
@@ -226,13 +226,13 @@ def _repeated(module: Module, data: cst.BaseExpression) -> str | None:
         case _:
             return None
     only = listed.elements[0].value if len(listed.elements) == 1 else None
-    if only is None or not _is_number(module, only):
+    if only is None or not _is_python_number(module, only):
         return None
     asked = (each.attr.value for each in module.within(only, cst.Attribute))
     return None if any(name in ("shape", "size") for name in asked) else f"({times},)"
 
 
-def _is_number(module: Module, data: cst.BaseExpression) -> bool:
+def _is_python_number(module: Module, data: cst.BaseExpression) -> bool:
     """Say whether an expression is a number of Python's that is not written out; not where it is
     made one in case it is none, ``float(aux)``."""
     cast = isinstance(data, cst.Call) and module.called(data) in _CASTS

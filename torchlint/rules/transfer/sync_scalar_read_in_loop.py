@@ -316,58 +316,73 @@ _TOGETHER = (read_together, read_once)
 def check(node: cst.CSTNode, module: Module) -> Iterator[Hit]:
     """Yield a hit for a scalar read that runs every step."""
     for read in scalar_reads(module, node):
-        if _costs_nothing(module, read):
-            continue
-        fix = later = _put_off(module, read)
-        message = _needed(module, read) if fix is None else None
-        if message is None and worked_on_beside(module, read.node) is not None:
-            continue
-        element = read.how == "index" and one_of_older(module, read.tensor)
-        stays = fix is None and message is None and not element and heat_of(module, node).step
-        taker = taken_per_iteration(module, read.node) if stays else None
-        needed = fix is None and message is None and taker is None and not element
-        by_host = needed and (
-            host_takes_per_iteration(module, read.node)
-            or (kept_in_object(module, read.node) and not one_of_older(module, read.tensor))
-        )
-        if by_host and _sole_read(module, read.node):
-            continue
-        cause = wait_for(module, read.tensor)
-        if taker is not None and taker.kept:
-            cause = Wait(taker.node, taker.node, taker.node)
-        fix = fix or _at_once(module, read)
-        spared = message is not None or _is_spared(module, read, taker)
-        sinks = logged_in(module, read.node)
-        shows = any(sink.kind != "meter" for sink in sinks)
-        other = waits_for_the_same(module, read.node) if not (spared or shows) else None
-        if taker is not None:
-            message = TAKEN
-        elif fix is None and by_host:
-            message, spared = BY_HOST, True
-        named = {
-            "expr": read.tensor if read.how == "slice" else read.node,
-            "taker": taker.node if taker is not None else None,
-            "change": changed_below(module, read.tensor),
-            "other": other,
-            "sink": sinks[0].call.func if sinks else None,
-        }
-        words = {word: module.shown(each) for word, each in named.items() if each is not None}
-        words["same"] = _same_of_torch(module, read) or ""
-        if message is None:
-            message = SHOWN if sinks else _instead(module, read, fix, later)
-        if other is not None:
-            spared, message = True, (message or rule.message) + alone(module, read.node, other)
-            if fix is None and _reads_the_same(module, read.node, other):
-                message = AGAIN
-        yield Hit(
-            read.node,
-            words,
-            fix=_unless_in_vain(module, read, fix),
-            severity=Severity.INFO if spared else None,
-            message=message,
-            why_hot=read.inside,
-            cause=cause,
-        )
+        if not _costs_nothing(module, read):
+            yield from _found(module, read, heat_of(module, node).step)
+
+
+def _found(module: Module, read: HostRead, step: bool) -> Iterator[Hit]:
+    """Yield the finding of a read: the fix that puts it off or makes it with others, or what the
+    host needs the number for; none where the host has to have it for the sake of code beside."""
+    later = _put_off(module, read)
+    needed = _needed(module, read) if later is None else None
+    if needed is None and worked_on_beside(module, read.node) is not None:
+        return
+    element = read.how == "index" and one_of_older(module, read.tensor)
+    unexplained = later is None and needed is None and not element
+    taker = taken_per_iteration(module, read.node) if unexplained and step else None
+    by_host = unexplained and taker is None and _by_host(module, read)
+    if by_host and _sole_read(module, read.node):
+        return
+    fix = later or _at_once(module, read)
+    spared = needed is not None or _is_spared(module, read, taker)
+    sinks = logged_in(module, read.node)
+    shows = any(sink.kind != "meter" for sink in sinks)
+    other = waits_for_the_same(module, read.node) if not (spared or shows) else None
+    if taker is not None:
+        message: str | None = TAKEN
+    elif fix is None and by_host:
+        message, spared = BY_HOST, True
+    else:
+        message = needed or (SHOWN if sinks else _instead(module, read, fix, later))
+    if other is not None:
+        spared, message = True, (message or rule.message) + alone(module, read.node, other)
+        if fix is None and _reads_the_same(module, read.node, other):
+            message = AGAIN
+    yield Hit(
+        read.node,
+        _words(module, read, taker, other, sinks[0].call.func if sinks else None),
+        fix=_unless_in_vain(module, read, fix),
+        severity=Severity.INFO if spared else None,
+        message=message,
+        why_hot=read.inside,
+        cause=Wait(*[taker.node] * 3) if taker and taker.kept else wait_for(module, read.tensor),
+    )
+
+
+def _by_host(module: Module, read: HostRead) -> bool:
+    """Say whether code outside of torch uses a number in the very step."""
+    return host_takes_per_iteration(module, read.node) or (
+        kept_in_object(module, read.node) and not one_of_older(module, read.tensor)
+    )
+
+
+def _words(
+    module: Module,
+    read: HostRead,
+    taker: Taker | None,
+    other: cst.CSTNode | None,
+    sink: cst.BaseExpression | None,
+) -> dict[str, str]:
+    """Return what the sentences say of a read."""
+    named = {
+        "expr": read.tensor if read.how == "slice" else read.node,
+        "taker": taker.node if taker is not None else None,
+        "change": changed_below(module, read.tensor),
+        "other": other,
+        "sink": sink,
+    }
+    words = {word: module.shown(each) for word, each in named.items() if each is not None}
+    return {**words, "same": _same_of_torch(module, read) or ""}
 
 
 def _costs_nothing(module: Module, read: HostRead) -> bool:

@@ -187,7 +187,7 @@ def _fix(module: Module, node: cst.CSTNode, found: ElementReads) -> Fix | None:
         return Fix((Append(found.tensor, f"{flat}.tolist()"),), safety, title, note)
     if any(read.direct is None for read in found.reads):
         return None
-    whole = _whole(module, found, bool(flat))
+    whole = _as_list(module, found, bool(flat))
     if whole is not None:
         return Fix((whole,), safety, title, note)
     plain = [
@@ -211,7 +211,7 @@ def _read_directly(
     return Replace(read, direct)
 
 
-def _whole(module: Module, found: ElementReads, flat: bool) -> Replace | None:
+def _as_list(module: Module, found: ElementReads, flat: bool) -> Replace | None:
     """Return the replacement of ``[v.item() for v in t]`` by ``t.tolist()``: the list has Python's
     own types."""
     how = found.reads[0].how

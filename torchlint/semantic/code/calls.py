@@ -43,7 +43,7 @@ def arguments_of(module: Module, call: cst.Call, signature: str) -> Arguments:
     named: dict[str, cst.Arg] = {}
     position, is_open = 0, False
     for arg in call.args:
-        written = _written(module, arg.value) if arg.star == "**" else None
+        written = _keywords_of_dict(module, arg.value) if arg.star == "**" else None
         if written is not None and signature == DATALOADER:
             named.update(written)
         elif arg.star:
@@ -57,7 +57,7 @@ def arguments_of(module: Module, call: cst.Call, signature: str) -> Arguments:
     return Arguments(named, is_open)
 
 
-def _written(module: Module, node: cst.BaseExpression) -> dict[str, cst.Arg] | None:
+def _keywords_of_dict(module: Module, node: cst.BaseExpression) -> dict[str, cst.Arg] | None:
     """Return what ``**settings`` gives, where a dict is written out, given a name once, and used
     for nothing but calls; else None."""
     if isinstance(node, cst.Name):

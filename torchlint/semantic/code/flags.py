@@ -204,7 +204,7 @@ class Flags:
         """Say whether a parameter that a test compares with None, or with a text, is that (or is
         not, as needed) in no call: the calls in the project decide, of which there is one at
         least."""
-        written = _written(other)
+        written = _spelled_literal(other)
         return written is not None and self._rarely_same(name, written, needed)
 
     def _rarely_same(self, name: cst.Name, same: str, needed: bool) -> bool:
@@ -687,7 +687,7 @@ _NEVER_NONE = (
 )
 
 
-def _written(node: cst.BaseExpression | None) -> str | None:
+def _spelled_literal(node: cst.BaseExpression | None) -> str | None:
     """Return None, or a text, as Python writes it; None for anything else."""
     match node:
         case cst.Name("None"):
@@ -699,7 +699,7 @@ def _written(node: cst.BaseExpression | None) -> str | None:
 
 def _is_same(node: cst.BaseExpression | None, same: str) -> bool | None:
     """Say whether an expression is None, or a text, as far as it is written out."""
-    written = _written(node)
+    written = _spelled_literal(node)
     if written is not None:
         return written == same
     if same == "None":

@@ -38,7 +38,8 @@ from torchlint.semantic.question import question
 from torchlint.semantic.torch.names import DATALOADER
 from torchlint.semantic.torch.spelling import OPTIONS, WORKERS, called
 from torchlint.semantic.values import definitions_behind
-from torchlint.semantic.values.accelerator import lightning_trainers, only_apple
+from torchlint.semantic.values.accelerator import lightning_trainers
+from torchlint.semantic.values.apple import only_apple
 from torchlint.semantic.values.inferred import framework_moves_batches, inferred
 
 _WINDOWS = regex(r"""['"][A-Za-z]:(\\\\|/|\\(?![nrtabfv0x]))\w""")

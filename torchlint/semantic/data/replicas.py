@@ -145,24 +145,26 @@ def accumulation_in(module: Module, loop: cst.For | cst.While) -> Accumulation |
     return (
         None
         if test is None or None in tests
-        else Accumulation(backwards, tuple(steps), test, _period(module, test))
+        else Accumulation(backwards, tuple(steps), test, period(module, test))
     )
 
 
+@question()
 def counter(module: Module, call: cst.Call, loop: cst.CSTNode) -> cst.BaseExpression | None:
     """Return the condition that lets `call` run only for every k-th or the last micro-batch, if
     there is one."""
     for test, _ in conditions_around(module, call, loop):
-        counts = any(True for _ in module.within(test, cst.BinaryOperation))
-        if (isinstance(test, cst.Comparison) or counts) and (
-            is_interval(module, test)
-            or any(_ACCUMULATION.search(name) for name in module.names_in(test))
+        counts = any(True for _ in module.within(test, cst.BinaryOperation, cst.Comparison))
+        if counts and (
+            is_interval(module, test) or _ACCUMULATION.search(module.source_of(test)) is not None
         ):
             return test
     return None
 
 
-def _period(module: Module, test: cst.BaseExpression) -> cst.BaseExpression | None:
+@question()
+def period(module: Module, test: cst.BaseExpression) -> cst.BaseExpression | None:
+    """Return the k of ``i % k`` in a test; None where there is none."""
     for node in module.within(test, cst.BinaryOperation):
         if isinstance(node.operator, cst.Modulo):
             return node.right

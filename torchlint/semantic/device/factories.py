@@ -454,10 +454,10 @@ def _effect_on_values(module: Module, factory: cst.Call) -> str:
         return (
             "" if fill is not None and inferred(module, fill).kind in ("number", "bool") else "fill"
         )
-    return "" if name == "arange" and _whole(module, factory) else "range"
+    return "" if name == "arange" and _counts_whole_numbers(module, factory) else "range"
 
 
-def _whole(module: Module, factory: cst.Call) -> bool:
+def _counts_whole_numbers(module: Module, factory: cst.Call) -> bool:
     """Say whether a range counts whole numbers, by a whole step: they are exact in every dtype."""
     plain = positional(factory)
     numbers = [*plain[: len(plain) > 1], *plain[2:]]

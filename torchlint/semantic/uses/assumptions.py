@@ -23,7 +23,8 @@ from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import dtypes
 from torchlint.semantic.uses.forward_state import keeps_state
-from torchlint.semantic.uses.observers import has_own_tensors, may_be_mps, says
+from torchlint.semantic.uses.observers import has_own_tensors, says
+from torchlint.semantic.values.apple import may_be_mps
 
 ACCELERATOR = "accelerator-is-cuda"
 AUTOCASTS = "autocasts-stand-alone"
@@ -172,8 +173,7 @@ def sets_autocasts(module: Module) -> bool:
 @question(ground=True)
 def other_accelerator(module: Module) -> bool:
     """Say whether the project names an accelerator other than CUDA, or takes whichever it finds."""
-    found = module.accelerator == "mps" or may_be_mps(module)
-    return found or says(module, _OTHERS) or says(module, _LIGHTNING)
+    return may_be_mps(module) or says(module, _OTHERS) or says(module, _LIGHTNING)
 
 
 @question(ground=True)

@@ -97,7 +97,7 @@ def _triangle(module: Module, node: cst.BaseExpression | None) -> Triangle | Non
     return found if found is not None else _returned(module, node)
 
 
-def _one(found: Sequence[Triangle | None]) -> Triangle | None:
+def _common(found: Sequence[Triangle | None]) -> Triangle | None:
     """Return what several ways all give."""
     return found[0] if found and all(each == found[0] for each in found) else None
 
@@ -114,7 +114,7 @@ def _named(module: Module, read: cst.Name) -> Triangle | None:
                 return None
         changed = any(_changes(module, each) for each in readers_of(module, made, read.value))
         found.append(None if changed else _triangle(module, value))
-    return _one(found)
+    return _common(found)
 
 
 def _changes(module: Module, read: cst.Name) -> bool:
@@ -139,7 +139,7 @@ def _kept(module: Module, node: cst.Attribute, name: str) -> Triangle | None:
         for member in family_of(module, cls)
         for value in _given(module, member, name)
     ]
-    return _one(found)
+    return _common(found)
 
 
 def _given(module: Module, cls: cst.ClassDef, name: str) -> Iterator[cst.BaseExpression | None]:
@@ -328,7 +328,7 @@ def _returned(module: Module, node: cst.BaseExpression) -> Triangle | None:
     for callee in callees:
         ends = returned(module, callee)
         found += [_triangle(module, end) for end in ends] if ends else [None]
-    return _one(found)
+    return _common(found)
 
 
 def _number(module: Module, node: cst.BaseExpression | None) -> float | None:

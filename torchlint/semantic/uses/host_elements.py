@@ -200,7 +200,7 @@ class _Elements:
                     names = {each.value: each for each in uses} | names
         if not any(self.module.is_within(use, node) for use in uses):
             return None
-        if any(self._written(name) for name in names):
+        if any(self._is_changed_by_name(name) for name in names):
             return None
         order = self.module.tree.order
         ordered = sorted(uses, key=lambda use: order[use])
@@ -209,7 +209,7 @@ class _Elements:
         copies = _copies(self.module, tops)
         return HostElements(self.loop, tensors, tuple(ordered), copies, None, kept)
 
-    def _written(self, name: str) -> bool:
+    def _is_changed_by_name(self, name: str) -> bool:
         """Say whether the loop changes a tensor by its own name."""
         for use in flow(self.module).names_in(self.loop.body, name):
             above = self.module.parent(use)

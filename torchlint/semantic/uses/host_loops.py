@@ -295,7 +295,7 @@ class _LoopSearch:
                 return True
             raise _UnknownError
         asked = _number_of(self.module, taken)
-        if asked is None or not self._whole(index.value):
+        if asked is None or not self._sums_exactly(index.value):
             raise _UnknownError
         self.counted[asked] = index.value
         self.passed.add(taken)
@@ -319,13 +319,13 @@ class _LoopSearch:
             return False if head else call
         if method in _READS:
             return method not in _FACTS
-        counts = method in _COUNTS and not call.args and self._whole(attribute.value)
+        counts = method in _COUNTS and not call.args and self._sums_exactly(attribute.value)
         if method not in _EXACT and not counts:
             raise _UnknownError
         self._together(call)
         return call
 
-    def _whole(self, node: cst.BaseExpression) -> bool:
+    def _sums_exactly(self, node: cst.BaseExpression) -> bool:
         """Say whether a tensor holds truth values or integers, whose sum is the same everywhere."""
         return inferred(self.module, node).dtype in ("bool", "int")
 

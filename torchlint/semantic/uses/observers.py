@@ -24,9 +24,6 @@ from torchlint.semantic.module import Module
 from torchlint.semantic.project.asked import reached_elsewhere, said_somewhere
 from torchlint.semantic.question import question
 
-_MPS = Wording(regex(r"\bmps\b"), ("mps",))
-_CUDA = regex(r"cuda|nccl|\brank\b")
-_DEVICE = regex(r"\bdevice\b")
 _OWN_TENSORS = regex(
     r"__torch_function__|__torch_dispatch__|(Function|Dispatch)Mode|as_subclass"
     r"|_make_(wrapper_)?subclass"
@@ -109,16 +106,6 @@ def is_stored(module: Module, node: cst.CSTNode) -> bool:
 
 
 # -- other files -----------------------------------------------------------------------------------
-
-
-@question(
-    yes="the accelerator may be MPS, which has no float64",
-    no="no file of the project speaks of MPS, and one of CUDA",
-)
-def may_be_mps(module: Module) -> bool:
-    """Say whether a file of the project names the accelerator without float64, or a device is given
-    by a caller and no file says that it is a CUDA device."""
-    return says(module, _MPS) or (mentions(module, _DEVICE) and not says(module, _CUDA))
 
 
 def says(module: Module, pattern: re.Pattern[str] | Wording) -> bool:

@@ -59,11 +59,6 @@ _CHOOSES = regex(
     re.MULTILINE,
 )
 _OTHER_DEVICES = regex(r"cuda|\bgpus?\b|\bmps\b|\bxpu\b|is_available|accelerat|\btrainer\b")
-_FOR_APPLE = Wording(
-    regex(r"(\bdevice\s*(:[^=\n]+)?=\s*|\bdevice\(\s*|\.to\(\s*)[\"']mps\b"), ("'mps", '"mps')
-)
-"""What chooses Apple's device: ``device = "mps" if available else "cpu"``, ``x.to("mps")``."""
-_FOR_NVIDIA = regex(r"cuda|\bgpus?\b|\bxpu\b|accelerat", re.IGNORECASE)
 _MODEL = regex(r"^[^\S\n]*class\s+\w+\(.*Module\b", re.MULTILINE)
 _TRAINER = "lightning.Trainer"
 TRAINERS = partial(library.gives, _TRAINER)
@@ -139,22 +134,6 @@ def _is_run(text: str) -> bool:
 
 
 @question(
-    yes="the program names Apple's device (MPS) alone, which takes no pinned memory",
-    no="the program names no accelerator, or another one than Apple's",
-    ground=True,
-)
-def only_apple(module: Module) -> bool:
-    """Say whether the file chooses Apple's device and names no other accelerator, or names none and
-    one of the files that it runs with does so, and all others name none."""
-    if module.accelerator != "auto":
-        return module.accelerator == "mps"
-    if _names_another(module.text):
-        return False
-    say = partial(module.outside.others_say, near=False)
-    return _for_apple(module.text) or (say(_for_apple) is True and say(_names_another) is False)
-
-
-@question(
     yes="the file computes on a TPU, through torch_xla",
     no="the file asks torch_xla for no device, or CUDA too",
     ground=True,
@@ -162,14 +141,6 @@ def only_apple(module: Module) -> bool:
 def on_tpu(module: Module) -> bool:
     """Say whether the file asks torch_xla for its device and does nothing with CUDA."""
     return "xla_device(" in module.text and _CUDA.search(module.text) is None
-
-
-def _for_apple(text: str) -> bool:
-    return _FOR_APPLE.search(text) is not None
-
-
-def _names_another(text: str) -> bool:
-    return _FOR_NVIDIA.search(text) is not None
 
 
 def _chooses_cpu(module: Module) -> bool:

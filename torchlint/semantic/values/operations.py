@@ -67,7 +67,7 @@ def operation_of(module: Module, node: cst.CSTNode | None) -> Operation | None:
     dotted = module.name(node.func)
     for package in _PACKAGES if dotted is not None else ():
         if dotted is not None and dotted.startswith(package) and "." not in dotted[len(package) :]:
-            return Operation(_plain(dotted[len(package) :]), given, keywords)
+            return Operation(_canonical(dotted[len(package) :]), given, keywords)
     layer = _layer(module, node.func)
     if layer is not None:
         return Operation(module.called(layer).removeprefix("torch.nn."), given, keywords, layer)
@@ -78,10 +78,10 @@ def operation_of(module: Module, node: cst.CSTNode | None) -> Operation | None:
         or _no_tensor(module, func.value)
     ):
         return None
-    return Operation(_plain(func.attr.value), (func.value, *given), keywords)
+    return Operation(_canonical(func.attr.value), (func.value, *given), keywords)
 
 
-def _plain(name: str) -> str:
+def _canonical(name: str) -> str:
     name = name if name.startswith("__") else name.rstrip("_")
     return _SYNONYMS.get(name, name)
 

@@ -213,7 +213,7 @@ class Parameters:
             return declared.but(device=home, origin=origin) if declared.tensor else declared
         default = _default(param.default)
         if default.kind == "str" and self._kept(param, self._values.flow.sites(self._function)):
-            return _written(param.default)
+            return _text_value(param.default)
         if default.kind == "str" and called(name, DEVICE) and _of_gpu(param.default):
             return Value("device", device=ACCEL)
         if default.kind != "?":
@@ -221,7 +221,7 @@ class Parameters:
         if (
             name in self._used
             and not _no_tensor(name)
-            and not self._plain(param)
+            and not self._names_python_types(param)
             and not self._counts(param)
         ):
             use = self._values.uses(self._function).get(name, Value("tensor"))
@@ -349,7 +349,7 @@ class Parameters:
             return False
         return bool(calls) or say(functools.partial(calls_method, function), near=False) is True
 
-    def _plain(self, param: cst.Param) -> bool:
+    def _names_python_types(self, param: cst.Param) -> bool:
         """Say whether an annotation speaks of Python's own values and of no tensor:
         ``Union[list[Sentence], Sentence]``."""
         if param.annotation is None:
@@ -698,7 +698,7 @@ def _host_device(node: cst.BaseExpression | None) -> Value | None:
     ``torch.device("cpu")``."""
     match node:
         case cst.SimpleString() if node.raw_value == "cpu":
-            return _written(node)
+            return _text_value(node)
         case cst.Call(
             func=cst.Name("device") | cst.Attribute(attr=cst.Name("device")),
             args=[cst.Arg(value=cst.SimpleString() as text)],
@@ -712,7 +712,7 @@ def _of_gpu(node: cst.BaseExpression | None) -> bool:
     return isinstance(node, cst.SimpleString) and str(node.raw_value).startswith("cuda")
 
 
-def _written(node: cst.BaseExpression | None) -> Value:
+def _text_value(node: cst.BaseExpression | None) -> Value:
     """Return what a text says that is written out, such as the name of a device."""
     return STR.but(name=node.raw_value) if isinstance(node, cst.SimpleString) else STR
 

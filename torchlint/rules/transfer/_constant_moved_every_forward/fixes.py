@@ -115,12 +115,12 @@ def _moved(module: Module, maker: cst.Call) -> tuple[Transfer | None, cst.BaseEx
         if method.attr.value not in _SHAPES or has_star(call):
             return None
         at = call
-    if found.like or not _plain(module, found):
+    if found.like or not _says_only_the_device(module, found):
         return None
     return found, found.target or cst.SimpleString('"cuda"')
 
 
-def _plain(module: Module, move: Transfer) -> bool:
+def _says_only_the_device(module: Module, move: Transfer) -> bool:
     """Say whether a move says nothing but the device; ``.cuda(None)`` means the current GPU,
     ``device=None`` the CPU."""
     func = move.call.func
@@ -279,7 +279,7 @@ def kept_as_buffer(module: Module, maker: cst.Call) -> Fix | None:
     moved = _step_of(module, made)
     move: cst.Call | None = None
     if isinstance(moved, cst.Call) and (found := transfer_of(module, moved)) is not None:
-        own = _own_device(module, cls, found) if _plain(module, found) else None
+        own = _own_device(module, cls, found) if _says_only_the_device(module, found) else None
         move = moved if own is not None else None
         whys += [own] if own else []
     held: list[cst.BaseExpression] = [maker, *steps, *([move] if move is not None else ())]

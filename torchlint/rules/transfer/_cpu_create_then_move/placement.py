@@ -171,7 +171,7 @@ class _Region:
             case cst.Attribute(value=value) if node.attr.value in ops.ALIASING_ATTRIBUTES:
                 return self._of([value])
             case cst.Subscript(value=value):
-                if not all(self._plain(part.slice) for part in node.slice):
+                if not all(self._is_plain_part(part.slice) for part in node.slice):
                     raise _UnknownError
                 return self._of([value])
         return self._of(self._operands(node))
@@ -180,7 +180,7 @@ class _Region:
         """Take in the operands that are tensors of the CPU; False where one is on the device."""
         there = False
         for each in operands:
-            if self._is_number(each):
+            if self._is_host_value(each):
                 continue
             if on_device(self.module, each) is True and each not in self._seen:
                 self._meet(each)
@@ -272,11 +272,11 @@ class _Region:
         numbers = [each for each in (node.left, node.right) if isinstance(each, cst.BaseNumber)]
         return any(_small(each) for each in numbers)
 
-    def _is_number(self, node: cst.BaseExpression) -> bool:
+    def _is_host_value(self, node: cst.BaseExpression) -> bool:
         if isinstance(node, (cst.BaseNumber, cst.BaseString)):
             return True
         if isinstance(node, (cst.Tuple, cst.List)):
-            return all(self._is_number(each.value) for each in node.elements)
+            return all(self._is_host_value(each.value) for each in node.elements)
         if self._counted(node, _HOPS):
             return True
         if isinstance(node, cst.Name) and self._goes_backwards(node):
@@ -352,9 +352,9 @@ class _Region:
                         return True
         return False
 
-    def _plain(self, part: cst.BaseSlice) -> bool:
+    def _is_plain_part(self, part: cst.BaseSlice) -> bool:
         if isinstance(part, cst.Index):
-            return isinstance(part.value, cst.Ellipsis) or self._is_number(part.value)
+            return isinstance(part.value, cst.Ellipsis) or self._is_host_value(part.value)
         bounds = (part.lower, part.upper, part.step) if isinstance(part, cst.Slice) else ()
         return all(not inferred(self.module, each).tensor for each in bounds if each is not None)
 
@@ -377,7 +377,7 @@ class _Region:
             case cst.Index():
                 self._index(above)
             case cst.AssignTarget(target=cst.Subscript()):
-                self._written(self.module.parent(above))
+                self._follow_item_write(self.module.parent(above))
             case cst.Assign(targets=[cst.AssignTarget(target=target)], value=value) if (
                 value is node
             ):
@@ -455,14 +455,14 @@ class _Region:
                 return moved and assign in definitions_of(self.module, move.source)
         return False
 
-    def _written(self, line: cst.CSTNode | None) -> None:
+    def _follow_item_write(self, line: cst.CSTNode | None) -> None:
         """Follow ``start[1] = 1``, in the same turn as the tensor is made: on the device that is a
         kernel."""
         self._writes += 1
         if (
             not isinstance(line, cst.Assign)
             or self._writes > _FEW
-            or not self._is_number(line.value)
+            or not self._is_host_value(line.value)
             or inferred(self.module, line.value).tensor
             or any(
                 self.module.loops(line) != self.module.loops(factory) for factory in self.factories
@@ -521,7 +521,7 @@ class _Region:
                 case cst.Attribute(value=value):
                     node = value
                 case cst.Subscript(value=value):
-                    if not all(_whole(part.slice) for part in node.slice):
+                    if not all(_takes_all(part.slice) for part in node.slice):
                         self.changes.add(VIEW)
                     node = value
                 case _:
@@ -754,7 +754,7 @@ class _Region:
         return False
 
 
-def _whole(part: cst.BaseSlice) -> bool:
+def _takes_all(part: cst.BaseSlice) -> bool:
     """Say whether an index leaves all elements as they are: ``:``, ``None`` and ``...``."""
     match part:
         case cst.Slice(lower=None, upper=None, step=None):

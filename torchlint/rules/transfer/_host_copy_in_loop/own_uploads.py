@@ -29,7 +29,7 @@ _LISTS = ("builtins.tuple", "builtins.list")
 def uploaded_by(module: Module, tensor: cst.BaseExpression) -> cst.Call | None:
     """Return the call that copied to the device, from a loader's batch, what a name or a part of
     one holds, where nothing has changed it there."""
-    at = _whole(module, tensor)
+    at = _viewed(module, tensor)
     part = isinstance(at, cst.Subscript)
     name = at.value if isinstance(at, cst.Subscript) else at
     if not isinstance(name, cst.Name) or _changed(module, name):
@@ -39,7 +39,7 @@ def uploaded_by(module: Module, tensor: cst.BaseExpression) -> cst.Call | None:
         case [cst.FunctionDef() as function] if not part:
             return _by_callers(module, function, name.value)
         case [cst.Assign(targets=[cst.AssignTarget(target=cst.Name())], value=value)] if (
-            not part and (whole := _whole(module, value)) is not value
+            not part and (whole := _viewed(module, value)) is not value
         ):
             return uploaded_by(module, whole)
     moves = [move for each in found for move in _moves(module, each, name.value, part)]
@@ -51,12 +51,12 @@ def uploaded_by(module: Module, tensor: cst.BaseExpression) -> cst.Call | None:
     return moves[0].call if all(each in kept for each in others) else None
 
 
-def _whole(module: Module, tensor: cst.BaseExpression) -> cst.BaseExpression:
+def _viewed(module: Module, tensor: cst.BaseExpression) -> cst.BaseExpression:
     """Return of what an expression is a view, or a choice that the host could make as well:
     ``y[y != pad]``."""
     match tensor:
         case cst.Call(func=cst.Attribute(value=value, attr=cst.Name(method))) if method in _SAME:
-            return _whole(module, value)
+            return _viewed(module, value)
         case cst.Subscript(
             value=cst.Name(value=name) as value,
             slice=[cst.SubscriptElement(slice=cst.Index(value=index))],

@@ -62,10 +62,8 @@ from torchlint.semantic.uses.assumptions import (
     STEPS,
     TORCH,
 )
-from torchlint.semantic.uses.observers import (
-    may_be_mps,
-)
 from torchlint.semantic.uses.plain_numbers import has_no_dimension, is_python_number
+from torchlint.semantic.values.apple import may_be_mps
 from torchlint.semantic.values.detachable import detachable
 
 METHOD_OF_KIND = {"float": "double", "int": "long"}
@@ -658,7 +656,9 @@ def read_once(module: Module, read: HostRead) -> Deferred | None:
         return None
     leaves = list(_leaves(whole))
     for leaf in leaves:
-        found = [r for r in scalar_reads(module, leaf) if r.node is leaf and _is_number(module, r)]
+        found = [
+            r for r in scalar_reads(module, leaf) if r.node is leaf and _is_numeric_read(module, r)
+        ]
         if not found and inferred(module, leaf).kind != "number":
             return None
         reads += found
@@ -745,7 +745,7 @@ def _divisors(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
         yield from _divisors(node.right)
 
 
-def _is_number(module: Module, read: HostRead) -> bool:
+def _is_numeric_read(module: Module, read: HostRead) -> bool:
     known = number_kind(module, read) is not None and inferred(module, read.tensor).rank == 0
     known = known and detachable(module, read.tensor)
     return known and read.how in ("item", "float")

@@ -170,10 +170,10 @@ def _fills(module: Module, line: cst.CSTNode, asked: cst.BaseExpression) -> bool
             return False
     counted = not isinstance(asked, cst.Comparison) and not _is_mask(module, asked)
     through = _selects(index, asked, counted)
-    return through and _plain(module, held) and _number(module, value)
+    return through and _is_cheap_name(module, held) and _is_number(module, value)
 
 
-def _plain(module: Module, node: cst.BaseExpression) -> bool:
+def _is_cheap_name(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether an expression is a tensor on the device, or a slice of one, that costs nothing to
     name."""
     held = node
@@ -184,7 +184,7 @@ def _plain(module: Module, node: cst.BaseExpression) -> bool:
     return dotted_text(held) is not None and bool(on_device(module, held))
 
 
-def _number(module: Module, node: cst.BaseExpression) -> bool:
+def _is_number(module: Module, node: cst.BaseExpression) -> bool:
     return spelled_number(module, node) is not None or (
         isinstance(node, (cst.Name, cst.Attribute)) and inferred(module, node).kind == "number"
     )

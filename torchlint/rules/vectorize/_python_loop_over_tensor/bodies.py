@@ -319,7 +319,7 @@ def _reads_other(module: Module, loop: cst.For, target: cst.Subscript) -> bool:
         above = module.parent(use)
         row = _row_of(above) if isinstance(above, cst.Subscript) else None
         own = row in bound and row == _row_of(_innermost(target))
-        if own or _whole(module, use).deep_equals(target):
+        if own or _outermost(module, use).deep_equals(target):
             continue
         if attr_of(above) in (
             "shape",
@@ -329,7 +329,7 @@ def _reads_other(module: Module, loop: cst.For, target: cst.Subscript) -> bool:
             "size",
         ):
             continue
-        if isinstance(module.parent(_whole(module, use)), (cst.AssignTarget, cst.AugAssign)):
+        if isinstance(module.parent(_outermost(module, use)), (cst.AssignTarget, cst.AugAssign)):
             continue
         return True
     return False
@@ -363,7 +363,7 @@ def _row_of(node: cst.Subscript) -> str | None:
     return None
 
 
-def _whole(module: Module, holder: cst.CSTNode) -> cst.CSTNode:
+def _outermost(module: Module, holder: cst.CSTNode) -> cst.CSTNode:
     """Return the ``x[a][b]`` around an ``x``."""
     above = module.parent(holder)
     while isinstance(above, cst.Subscript) and above.value is holder:
@@ -459,11 +459,11 @@ def _is_element(module: Module, node: cst.Subscript) -> bool:
     return (
         value.tensor
         and value.rank == len(indices) > 1
-        and all(isinstance(i, cst.Index) and _is_number(module, i.value) for i in indices)
+        and all(isinstance(i, cst.Index) and _is_single_index(module, i.value) for i in indices)
     )
 
 
-def _is_number(module: Module, index: cst.BaseExpression) -> bool:
+def _is_single_index(module: Module, index: cst.BaseExpression) -> bool:
     """Say whether an index may be one number: no mask, list or tensor with dimensions."""
     if isinstance(index, (cst.Comparison, cst.List, cst.Ellipsis, cst.BooleanOperation)):
         return False
@@ -513,7 +513,7 @@ def _element_in(module: Module, loop: cst.For, node: cst.CSTNode) -> bool:
     rows = [
         goes.target.value
         for goes in loop_sources(module, loop)
-        if isinstance(goes.target, cst.Name) and _one(module, goes.iterated)
+        if isinstance(goes.target, cst.Name) and _takes_single(module, goes.iterated)
     ]
     bound = {name.value for name in module.within(loop.target, cst.Name)}
     for part in module.within(node, cst.Subscript):
@@ -537,12 +537,12 @@ def _taken_by(module: Module, node: cst.BaseExpression, bound: set[str]) -> bool
         indices += node.slice
         node = node.value
         by_name = any(module.names_in(item) & bound for item in indices)
-        if by_name and _one(module, node, len(indices)):
+        if by_name and _takes_single(module, node, len(indices)):
             return True
     return False
 
 
-def _one(module: Module, node: cst.BaseExpression, indices: int = 1) -> bool:
+def _takes_single(module: Module, node: cst.BaseExpression, indices: int = 1) -> bool:
     """Say whether so many indices may take a single element of a tensor."""
     value = inferred(module, node)
     return value.tensor and value.rank in (None, indices)
@@ -568,10 +568,10 @@ def _grown_and_read(module: Module, body: cst.CSTNode, call: cst.Call) -> bool:
 def only_tensor_work(module: Module, body: cst.CSTNode) -> bool:
     """Say whether every call inside `body` is a torch operation, a list's ``append``, or a function
     of only such."""
-    return all(_plain(module, call) for call in _calls(module, body))
+    return all(_is_elementwise(module, call) for call in _calls(module, body))
 
 
-def _plain(module: Module, call: cst.Call) -> bool:
+def _is_elementwise(module: Module, call: cst.Call) -> bool:
     name = module.name(call.func)
     if name is not None and name.startswith("torch."):
         functional = name.startswith("torch.nn.functional.")

@@ -32,11 +32,11 @@ def writes_pixels(module: Module, loop: cst.For) -> bool:
         or not all(_known(module, call) for call in module.within(loop.body, cst.Call))
     ):
         return False
-    outer = _number(loop)
+    outer = _loop_variable(loop)
     stores = list(_stores(module, loop))
     return any(
         outer in module.names_in(store)
-        and _number(each) in module.names_in(store)
+        and _loop_variable(each) in module.names_in(store)
         and module.is_within(store, each)
         for store in stores
         for each in inner
@@ -97,7 +97,7 @@ def _counts(module: Module, loop: cst.For) -> bool:
     return False
 
 
-def _number(loop: cst.For) -> str:
+def _loop_variable(loop: cst.For) -> str:
     return loop.target.value if isinstance(loop.target, cst.Name) else ""
 
 

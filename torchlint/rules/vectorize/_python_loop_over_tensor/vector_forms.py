@@ -210,7 +210,7 @@ class _Form:
             ) if name not in self.parts:
                 return self._added(name, term)
             case cst.Assign(targets=[cst.AssignTarget(target=cst.Subscript() as into)]):
-                return self._written(node, into), []
+                return self._assignment_of_all(node, into), []
             case cst.Expr(
                 value=cst.Call(
                     func=cst.Attribute(value=cst.Name(value=name), attr=cst.Name("append")),
@@ -301,7 +301,7 @@ class _Form:
                     found = None
         return found
 
-    def _written(self, node: cst.Assign, into: cst.Subscript) -> cst.BaseSmallStatement:
+    def _assignment_of_all(self, node: cst.Assign, into: cst.Subscript) -> cst.BaseSmallStatement:
         """Return ``out[:] = …`` for ``out[i] = …``."""
         part = self._mapped(node.value)
         if self.index in self.module.names_in(into.value) or dotted_text(into.value) is None:
