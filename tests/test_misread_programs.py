@@ -83,6 +83,28 @@ class Agent:
             optimizer.step()
         return loss.item()
 """,
+    "steps that go over a whole loader": """\
+class Trainer:
+    def fit(self):
+        for epoch in range(self.epochs):
+            self._val_step()
+
+    def _val_step(self):
+        model.eval()
+        total = torch.zeros((), device=device)
+        with torch.no_grad():
+            for x in self.val_loader:
+                total += model(x.to(device, non_blocking=True)).sum()
+        torch.cuda.empty_cache()
+        return total.item()
+
+
+def eval_batch(x):
+    with torch.no_grad():
+        total = model(x).sum()
+    torch.cuda.empty_cache()  # TL701
+    return total
+""",
     "a step with rounds of a critic": """\
 def train_step(batch, critic, critic_optimizer):
     for _ in range(5):

@@ -124,6 +124,7 @@ from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import is_compiled
+from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.time.iterations import (
     is_structural,
     iteration_count,
@@ -137,7 +138,6 @@ from torchlint.semantic.uses.host_loops import host_loop
 from torchlint.semantic.values.accelerator import on_accelerator
 from torchlint.semantic.values.definitions_behind import functions
 from torchlint.semantic.values.operations import operation_of
-from torchlint.semantic.values.value import UNKNOWN
 
 _REDUCTIONS = frozenset(f"builtins.{name}" for name in ("sum", "max", "min", "any", "all"))
 _FEW = 8
@@ -368,7 +368,7 @@ def _row(module: Module, node: _Loop, body: cst.CSTNode) -> str:
             and on_device(module, goes.iterated)
             and _works(module, body, goes.target)
         ):
-            return "" if _beside_other_things(module, node, body) else _ROWS
+            return "" if _weighs_others(module, node, body, goes.iterated) else _ROWS
     if not isinstance(node, cst.For) or not on_accelerator(module):
         return ""
     if counts_elements(module, node):
@@ -378,22 +378,22 @@ def _row(module: Module, node: _Loop, body: cst.CSTNode) -> str:
     return _PARTS if fills_rows(module, node) else ""
 
 
-def _beside_other_things(module: Module, node: _Loop, body: cst.CSTNode) -> bool:
-    """Say whether a loop also works on elements of something that is no tensor, and may hold
-    tensors of different sizes: ``zip(weights, images_of_each_scale)``."""
-    for goes in loop_sources(module, node):
-        value = inferred(module, goes.iterated)
-        held = value.item or UNKNOWN
-        if (
-            isinstance(goes.target, cst.Name)
-            and value.kind in ("?", "list", "tuple", "object")
-            and held.kind in ("?", "object", "tensor")
-            and not on_device(module, goes.iterated)
-            and not _ranged(module, goes.iterated)
-            and _works(module, body, goes.target)
-        ):
-            return True
-    return False
+def _weighs_others(
+    module: Module, node: _Loop, body: cst.CSTNode, rows: cst.BaseExpression
+) -> bool:
+    """Say whether a loop takes from a tensor of the object itself one number for each of several
+    other things, which may be tensors of different sizes: ``zip(self.weights, images)``."""
+    if not (isinstance(rows, cst.Attribute) and is_name(rows.value, "self")):
+        return False
+    others = (goes for goes in loop_sources(module, node) if goes.iterated is not rows)
+    return any(
+        isinstance(other.target, cst.Name)
+        and inferred(module, other.iterated).kind in ("?", "list", "tuple", "object")
+        and not _ranged(module, other.iterated)
+        and not on_device(module, other.iterated)
+        and _works(module, body, other.target)
+        for other in others
+    )
 
 
 def _bound(module: Module, node: _Loop) -> list[cst.Name]:

@@ -728,10 +728,14 @@ class HeatMap:
         return any(map(_CHECK.search, names))
 
     def _fits(self, function: cst.FunctionDef) -> bool:
-        """Say whether all steps of a function stand in loops of its own, whatever its name says."""
+        """Say whether all steps of a function stand in loops of its own, or it goes over all
+        batches, whatever its name says."""
         return not self.loops.updates.is_step_function(function) and any(
-            self.loops.kind(loop) is LoopKind.TRAIN
-            and any(attr_of(step.func) == "step" for step in self.loops.updates.steps(loop))
+            self.loops.over_batches(loop)
+            or (
+                self.loops.kind(loop) is LoopKind.TRAIN
+                and any(attr_of(step.func) == "step" for step in self.loops.updates.steps(loop))
+            )
             for loop in self.tree.within(function, cst.For, cst.While)
         )
 
@@ -794,7 +798,7 @@ class HeatMap:
         hook = self._hook_role(cls, function)
         if hook is not None:
             return hook
-        if _BATCH_STEP.match(name):
+        if _BATCH_STEP.match(name) and not self._fits(function):
             return Heat(Grade.EVAL, (Why(f"{name}() runs for every batch", function),))
         if name in ("update", "__call__", "add_batch") and self._is_metric(cls, function):
             return Heat(Grade.EVAL, (Why(f"{name}() of a metric runs for every batch", function),))

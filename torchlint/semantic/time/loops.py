@@ -74,7 +74,7 @@ class Loops:
             self._trainers[key] = False
             found = any(
                 self.kind(loop) in (LoopKind.TRAIN, LoopKind.EPOCH)
-                and not (on_data and not self._over_batches(loop))
+                and not (on_data and not self.over_batches(loop))
                 for loop in self.tree.within(code, cst.For, cst.While)
             )
             if not found and depth:
@@ -106,7 +106,7 @@ class Loops:
             return LoopKind.OTHER
         assert isinstance(loop, (cst.For, cst.While))
         if self.updates.steps(loop):
-            passes = not self._over_batches(loop) and self.trains(loop.body, on_data=True)
+            passes = not self.over_batches(loop) and self.trains(loop.body, on_data=True)
             return LoopKind.EPOCH if passes or self._steps_once_more(loop) else LoopKind.TRAIN
         inner = [n for n in self.tree.within(loop.body, cst.For, cst.While) if n is not loop]
         calls = list(self.updates.calls_in(loop))
@@ -116,11 +116,11 @@ class Loops:
             return LoopKind.TRAIN
         if nested or any(self.trains(callee) for callee in callees):
             # Each batch of a loader may get several steps, one for each of its parts.
-            one = self._over_batches(loop) and not self._over_loaders(loop)
+            one = self.over_batches(loop) and not self._over_loaders(loop)
             return LoopKind.TRAIN if one else LoopKind.EPOCH
         if isinstance(loop, cst.For) and (
             self._feeds_model(loop)
-            or (self._over_batches(loop) and (self._moves(loop) or self.has_model_call(loop)))
+            or (self.over_batches(loop) and (self._moves(loop) or self.has_model_call(loop)))
         ):
             return LoopKind.EVAL
         if any(map(self._steps_elsewhere, calls)):
@@ -146,7 +146,7 @@ class Loops:
         """Say whether a loop over epochs makes an optimizer step for what was left over behind the
         loop that makes backward passes and steps of its own; each batch of a loader may get such
         steps of two optimizers."""
-        if self._over_batches(loop) or any(
+        if self.over_batches(loop) or any(
             method_called(step) == "backward" for step in self.updates.steps(loop)
         ):
             return False
@@ -183,7 +183,7 @@ class Loops:
             for call in self.tree.within(home, cst.Call)
         )
 
-    def _over_batches(self, loop: cst.CSTNode) -> bool:
+    def over_batches(self, loop: cst.CSTNode) -> bool:
         """Say whether a loop goes over a loader's batches; ``for loader in loaders`` goes over
         loaders."""
         if not isinstance(loop, cst.For):
@@ -237,7 +237,7 @@ class Loops:
         """Say whether a loop gives a loader's batches to a method of what is called a model or a
         trainer: ``model.set_input(batch)``."""
         targets = {n.value for n in self.tree.within(loop.target, cst.Name)}
-        return self._over_batches(loop) and any(
+        return self.over_batches(loop) and any(
             _TAKES_BATCHES.search(last_name(call.func.value)) is not None
             and any(is_name(arg.value, *targets) for arg in call.args)
             and self.values.value(call.func.value).kind in ("?", "module", "object")
