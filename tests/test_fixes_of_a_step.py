@@ -73,6 +73,17 @@ def test_reads_of_one_step_have_one_fix(lines: tuple[str, ...]) -> None:
     assert all(edit.text in after for edit in whole.edits)
 
 
+def test_one_fix_says_each_thing_once() -> None:
+    lines = ("print(loss.item())", "n += 1", "print(out.mean().item())")
+    text = evaluated(*lines).replace("with torch.no_grad():", "if True:")
+    text = text.replace("loss = criterion(out, y)", "loss = criterion(out, y); loss.backward()")
+    fixes = {each.fix for each in found(text, "TL105")}
+    notes = [each.note for each in fixes if each is not None]
+    assert len(notes) == 1
+    clauses = notes[0].lower().removesuffix(".").split("; ")
+    assert len(clauses) == len(set(clauses)) > 1
+
+
 @pytest.mark.parametrize(
     "lines",
     [

@@ -75,9 +75,9 @@ def joined(first: Finding, other: Finding) -> Finding:
         return first
     whole = replace(
         one,
-        title=one_sentence([one.title, two.title]).removesuffix("."),
+        title=_all_clauses(one.title, two.title).removesuffix("."),
         edits=tuple(sorted((*one.edits, *edits), key=lambda edit: edit.span)),
-        note=one_sentence([one.note, two.note]),
+        note=_all_clauses(one.note, two.note),
         uses=(*one.uses, *two.uses),
         assumes=tuple(dict.fromkeys((*one.assumes, *two.assumes))),
     )
@@ -113,6 +113,14 @@ def fixed_together(beside: Mapping[tuple[str, Span], Finding]) -> dict[tuple[str
         for key in members:
             fixed[key] = replace(fixed[key], fix=fixed[members[0]].fix)
     return fixed
+
+
+def _all_clauses(one: str, two: str) -> str:
+    """Return one sentence of the clauses of two sentences, each once."""
+    once: dict[str, str] = {}
+    for clause in (*one.removesuffix(".").split("; "), *two.removesuffix(".").split("; ")):
+        once.setdefault(clause.lower(), clause)
+    return one_sentence(once.values())
 
 
 def _start(placed: Placed) -> int:
