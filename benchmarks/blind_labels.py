@@ -34,8 +34,9 @@ def main() -> None:
     found: dict[str, list[tuple[int, int]]] = collections.defaultdict(list)
     labels = [each for each in labels if (args.corpus / each["path"].partition("/")[0]).is_dir()]
     for name in sorted({label["path"].partition("/")[0] for label in labels}):
-        for each in json.loads(says(args.corpus / name, *CHECK, "--output-format", "json", ".")):
-            path = Path(each["filename"]).relative_to(args.corpus.resolve())
+        root = (args.corpus / name).resolve()
+        for each in json.loads(says(root, *CHECK, "--output-format", "json", ".")):
+            path = Path(name, Path(each["filename"]).relative_to(root))
             rows = each["location"]["row"], each["end_location"]["row"]
             found[path.as_posix()].append(rows)
     counts: collections.Counter[tuple[str, bool]] = collections.Counter()
@@ -46,8 +47,8 @@ def main() -> None:
         if args.misses and not flagged and label["verdict"] == "sure":
             print(f"{label['path']}:{line} [{label['category']}] {label['why']}")
     for verdict in ("sure", "arguable"):
-        flagged, missed = counts[verdict, True], counts[verdict, False]
-        print(f"{verdict}: {flagged} of {flagged + missed} flagged")
+        seen, missed = counts[verdict, True], counts[verdict, False]
+        print(f"{verdict}: {seen} of {seen + missed} flagged")
 
 
 if __name__ == "__main__":

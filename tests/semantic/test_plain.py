@@ -47,6 +47,8 @@ def options():
         ("torch.cuda.device_count()", "number"),
         ("next(itertools.count())", "number"),
         ("next(iter(trange(9)))", "number"),
+        ("iter(trange(9)).next()", "number"),
+        ("iter(trange(9)).send()", "?"),
         ("open(path).read()", "plain"),
         ("type(thing).__name__", "str"),
         ("thing.find('Conv')", "plain"),

@@ -242,7 +242,7 @@ rule = Rule(
     severity="warning",
     default=True,
     effect="loader",
-    triggers=(b"DataLoader", b"utils.data"),
+    triggers=(b"DataLoader", b"utils.data", b"torch_geometric"),
     equivalence="rng",
 )
 

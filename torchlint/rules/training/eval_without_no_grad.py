@@ -12,7 +12,9 @@ loader's name or a call of `eval()` says that this is evaluation; or one call in
 a name that calls `eval()` itself. Neither the function nor its callers in the file switch autograd
 off, and nothing there asks for gradients. Also a model call in a training step of whose result only
 `.detach()` or `.data` is used, where another call of that model trains it: a discriminator's step
-needs no graph of the generator. And whatever a function is called: a model, or a method of a
+needs no graph of the generator. So it is where the discriminator's loss goes back through the
+generator, and its gradients are cleared before its own optimizer steps: `.detach()` what the
+discriminator takes. And whatever a function is called: a model, or a method of a
 network that runs it, whose output is followed to the end (through names, containers, helpers,
 returns) and reaches no gradient, in a loop, where a function evaluates, acts or samples, or in a
 script that calls `eval()` and asks for no gradient. An end that is not known is silent. The fix
@@ -86,6 +88,7 @@ object gives may leave what is known, as it is taken to have no graph. Unsafe
 elsewhere: the outputs no longer have a `grad_fn`, so code that back-propagates them would fail, and a tensor that is printed or saved as it
 is shows that it has none. Under autocast it is unsafe as well: the casts of the weights that it
 keeps would have no graph.
+`.detach()` in a discriminator's step is unsafe: the generator's `.grad` has no part of that loss.
 Where a comment at the call speaks of `no_grad`, the fix is only suggested. So it is where a package
 hands the outputs to callers that are not in view, as no file of the project calls the function.
 
@@ -110,6 +113,7 @@ from functools import partial
 import libcst as cst
 
 from torchlint.base.regex import regex
+from torchlint.fixes.expressions import method_call
 from torchlint.rule import (
     Fix,
     Grade,
@@ -124,6 +128,7 @@ from torchlint.rule import (
     heat_of,
     inferred,
 )
+from torchlint.rules.training._eval_without_no_grad.critics import vain_backward
 from torchlint.rules.training._eval_without_no_grad.fixes import around, without_graph
 from torchlint.rules.training._eval_without_no_grad.inference import (
     EVALUATION,
@@ -177,6 +182,11 @@ _DETACHED = (
     "torch.no_grad()."
 )
 
+_VAIN = (
+    "the loss goes back through the model that made `{fake}`, and its gradients are cleared "
+    "unused; give `{fake}.detach()`."
+)
+_VAIN_NOTE = "The model that made it gets no gradients from this loss."
 _UNUSED = (
     "no gradient is computed from the result, so recording its graph is wasted; run it under "
     "torch.no_grad()."
@@ -279,6 +289,16 @@ def check_detached(node: cst.Call, module: Module) -> Iterator[Hit]:
     generator, a target."""
     if _trainable(module, node) and _only_detached(module, node):
         yield Hit(node, message=_DETACHED, fix=around(module, node, partial(_in_vain, module)))
+
+
+@rule.on(cst.Call, runs="train")
+def check_critic(node: cst.Call, module: Module) -> Iterator[Hit]:
+    """Find a critic whose loss goes back through the generator, and whose step alone follows."""
+    fake = vain_backward(module, node)
+    if fake is not None:
+        new = method_call(fake, "detach")
+        fix = Fix((Replace(fake, new),), Safety.UNSAFE, "Detach what the model takes", _VAIN_NOTE)
+        yield Hit(fake, {"fake": module.shown(fake)}, fix, message=_VAIN)
 
 
 def _in_vain(module: Module, node: cst.Call) -> bool:

@@ -10,7 +10,9 @@ The methods `sum(0)`, `max()`, `min()`, `any()`, `all()` and `sort()` are one ke
 Flagged: one of these builtins with a single argument that is certainly one tensor, in code that
 runs every step or sample; elsewhere as an `info`, if the tensor is on the device. Where Python
 decides by `any` or `all` of a tensor on the device in every step, the method alone would be half a
-repair: it waits once, which TL101 and TL602 find.
+repair: it waits once, which TL101 and TL602 find. So is `max`, `min` or `sorted` of a list that a
+loop fills with tensors of the device, as the scores of a beam search: Python asks for the truth of
+each comparison.
 
 ## Setup
 ```python
@@ -98,7 +100,9 @@ from torchlint.rule import (
     heat_of,
     on_device,
 )
-from torchlint.semantic.uses.elements import one_tensor
+from torchlint.semantic.code.flow import reads_of
+from torchlint.semantic.code.tree import method_called
+from torchlint.semantic.uses.elements import holds_device_tensors, one_tensor
 
 _CALLS = {
     "builtins.sum": ".sum(0)",
@@ -112,6 +116,11 @@ _STILL_WAITS = (
     "builtin {name}() asks the device for each element of `{tensor}`; `{method}` waits once, and "
     "only a decision on the device (torch.where, a mask) does not wait."
 )
+_OF_LIST = (
+    "builtin {name}() compares the device tensors in `{tensor}` one by one, and waits each time; "
+    "stack them and ask once: torch.stack({tensor}).{method}."
+)
+_COMPARES = {"builtins.max": "argmax()", "builtins.min": "argmin()", "builtins.sorted": "argsort()"}
 _NOTE = "Rounding, the integer type of a sum, and what NaN or an empty tensor give may differ."
 
 rule = Rule(
@@ -136,6 +145,9 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     name, tensor = module.called(node), node.args[0].value
     if not one_tensor(module, tensor):
+        if name in _COMPARES and _grown_on_device(module, node, tensor):
+            words = {"name": name.rpartition(".")[2], "tensor": module.shown(tensor)}
+            yield Hit(node, {**words, "method": _COMPARES[name]}, message=_OF_LIST)
         return
     often = heat_of(module, node).grade >= Grade.SAMPLE
     if not often and on_device(module, tensor) is not True:
@@ -152,6 +164,17 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     fix = _fix(module, node, tensor, waits)
     message = _STILL_WAITS if waits else None
     yield Hit(node, words, fix, None if often else Severity.INFO, message)
+
+
+def _grown_on_device(module: Module, node: cst.Call, held: cst.BaseExpression) -> bool:
+    """Say whether a step compares the tensors of the device with which it fills a list."""
+    if not isinstance(held, cst.Name) or not heat_of(module, node).hot:
+        return False
+    return holds_device_tensors(module, held) and any(
+        method_called(call) in ("append", "extend")
+        for read in reads_of(module, module.scope(node), held.value)
+        if isinstance(call := module.parent(module.parent(read) or read), cst.Call)
+    )
 
 
 def _fix(module: Module, node: cst.Call, tensor: cst.BaseExpression, waits: bool) -> Fix:

@@ -21,7 +21,7 @@ from torchlint.semantic.project.asked import outside_bases
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import loop_sources
 from torchlint.semantic.torch import arrays, ops
-from torchlint.semantic.torch.names import DATALOADER
+from torchlint.semantic.torch.names import DATALOADER, SAMPLING_LOADERS
 from torchlint.semantic.values import definitions_behind
 from torchlint.semantic.values.inferred import classes_of_instance, inferred
 
@@ -63,6 +63,8 @@ _CHEAP_METHODS = ops.SAME_VALUES | ops.having("cast") | {"to", "astype", "copy",
 def sample_cost(module: Module, loader: cst.Call) -> bool | None:
     """Say whether fetching a sample reads files, decodes or augments (True), or only indexes memory
     (False)."""
+    if module.name(loader.func) in SAMPLING_LOADERS:
+        return True
     bound = arguments_of(module, loader, DATALOADER)
     dataset, collate = bound.value("dataset"), bound.value("collate_fn")
     cost = dataset_cost(module, dataset) if dataset is not None else None

@@ -23,7 +23,7 @@ from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import loop_sources, number_of
 from torchlint.semantic.time.loops import has_model_call, loop_kind
-from torchlint.semantic.torch.names import DATALOADER
+from torchlint.semantic.torch.names import DATALOADER, SAMPLING_LOADERS
 from torchlint.semantic.torch.spelling import HELD_OUT, called
 from torchlint.semantic.values import definitions_behind
 from torchlint.semantic.values.definitions_behind import method, named
@@ -224,7 +224,7 @@ def _fills_device(module: Module, call: cst.Call, own: set[str]) -> bool:
 def makes_loader(module: Module, call: cst.Call) -> bool:
     """Say whether a call makes a `DataLoader`, or an instance of a derived class that takes the
     same arguments."""
-    if module.name(call.func) == DATALOADER or makes_itself(module, call):
+    if _is_torchs(module, call) or makes_itself(module, call):
         return True
     made = definitions_behind.made(module, call)
     bases = (
@@ -236,6 +236,11 @@ def makes_loader(module: Module, call: cst.Call) -> bool:
         return False
     bound = settings(module, call)
     return bound is not None and set(bound.named.values()) <= set(call.args)
+
+
+def _is_torchs(module: Module, call: cst.Call) -> bool:
+    name = module.name(call.func)
+    return name == DATALOADER or name in SAMPLING_LOADERS
 
 
 def makes_itself(module: Module, call: cst.Call) -> bool:
@@ -280,7 +285,7 @@ def settings(module: Module, loader: cst.Call) -> Arguments | None:
 
     A class derived from it may set some of this in its own ``__init__``, and a factory in its body.
     """
-    if module.name(loader.func) == DATALOADER or makes_itself(module, loader):
+    if _is_torchs(module, loader) or makes_itself(module, loader):
         return arguments_of(module, loader, DATALOADER)
     family = list(definitions_behind.classes(module, definitions_behind.made(module, loader)))
     for where, cls in family:

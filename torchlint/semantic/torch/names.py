@@ -7,6 +7,12 @@ documentation pages named beside the tables, and the frameworks' own documentati
 from __future__ import annotations
 
 DATALOADER = "torch.utils.data.DataLoader"
+SAMPLING_LOADERS = frozenset(
+    f"torch_geometric.loader.{name}"
+    for name in "NeighborLoader LinkNeighborLoader NeighborSampler HGTLoader".split()
+)
+"""Loaders derived from it that draw a part of a graph for each batch (torch_geometric 2.6, loader/:
+`NodeLoader`, `LinkLoader` and `NeighborSampler` hand their further keywords to it)."""
 
 CALLED_BY_TORCH = frozenset(
     (

@@ -10,7 +10,7 @@ import libcst as cst
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.tree import keyword_of
 from torchlint.semantic.torch import dtypes, ops
-from torchlint.semantic.torch.names import WRAPPERS
+from torchlint.semantic.torch.names import DATALOADER, SAMPLING_LOADERS, WRAPPERS
 from torchlint.semantic.values import library, methods, plain, sharing, unmoved
 from torchlint.semantic.values.tensor_types import tensor_type
 from torchlint.semantic.values.value import (
@@ -255,7 +255,7 @@ class Functions:
             known = isinstance(args[0].node, cst.ClassDef) or ":" in (args[0].name or "")
             if known:  # Its attributes are behind ``.module``; called, it is what it wraps.
                 return args[0]
-        if name in ("torch.utils.data.DataLoader", "torch_geometric.loader.DataLoader"):
+        if name in (DATALOADER, "torch_geometric.loader.DataLoader") or name in SAMPLING_LOADERS:
             return Value("loader", node=node, name=name)
         if name.rpartition(".")[2] == "GradScaler":
             return Value("scaler", node=node)

@@ -245,8 +245,9 @@ def plain_method(
     kind = receiver.kind
     if kind == "ndarray":
         return {"item": NUMBER, "tolist": Value("list", item=NUMBER)}.get(name, NDARRAY)
-    if kind == "number":
-        return NUMBER
+    fixed = {"number": NUMBER, "shape": INT, "packed": receiver}.get(kind)
+    if fixed is not None:
+        return fixed
     if (kind == "bool" or receiver == _TRUTH) and (name in _CASTS or name == "type_as"):
         # ``(labels == c).float()`` of operands not known: no Python bool has such a method.
         like = args[0] if name == "type_as" and args else UNKNOWN
@@ -257,14 +258,12 @@ def plain_method(
         return receiver  # ``"cuda:{}".format(n)`` names a device whatever the number is.
     if kind == "str":
         return plain.of_text(name)
-    if kind == "shape":
-        return INT
-    if kind == "packed":
-        return receiver
     if kind == "list":
         return _list_method(calls, receiver, name, node, args)
     if kind == "dict":
         return _dict_method(calls, receiver, name, node, args)
+    if kind == "iterator" and name in ("next", "__next__"):
+        return calls.element(receiver)
     if kind in ("optimizer", "scaler", "scheduler"):
         if kind == "scaler" and name == "scale" and args:
             return args[0]
