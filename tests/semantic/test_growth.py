@@ -18,7 +18,7 @@ from tests.semantic.test_project import analysed, probe, write
 from torchlint.engine import syntax
 from torchlint.run import projects
 from torchlint.run.projects import forget, outside_of
-from torchlint.semantic.code import guards
+from torchlint.semantic.code import intervals
 from torchlint.semantic.code.flags import Flag
 from torchlint.semantic.project import programs
 from torchlint.semantic.project.analyses import Analyses
@@ -186,7 +186,7 @@ def test_a_neighbour_is_held_without_the_tree_that_cpython_made_of_it(tmp_path: 
         tmp_path, {"main.py": "import shown\n\nprobe(1)\n", "shown.py": text}, "main.py"
     )
     project = module.outside.project  # type: ignore[attr-defined]
-    neighbour = project.module(str(tmp_path / "shown.py"))
+    neighbour = project.analyses.module(str(tmp_path / "shown.py"))
     rows = [neighbour.statements.row(each) for each in neighbour.nodes(cst.Expr, cst.Return)]
     assert rows == [5, 6]
     tree = weakref.ref(python.read(text))
@@ -214,7 +214,7 @@ def test_calls_in_other_files_are_asked_of_no_number(
             "        optimizer.step()\n        step(loss)\n"
         ),
     }
-    calls = counted(monkeypatch, Project, "passed")
+    calls = counted(monkeypatch, CallsElsewhere, "passed")
     module = analysed(tmp_path, files, "step.py")
     inferred(module, probe(module).args[0].value)
     assert sum(each.name == "step" for each in calls) == asked
@@ -239,9 +239,9 @@ def test_who_adds_an_option_is_asked_of_files_that_hold_a_part_of_its_name(
         "        if step % args.show_every == 0:\n            probe(loss)\n"
     )
     read: list[str] = []
-    defaults = guards._defaults
+    defaults = intervals._defaults
     monkeypatch.setattr(
-        guards, "_defaults", lambda name, text: read.append(text) or defaults(name, text)
+        intervals, "_defaults", lambda name, text: read.append(text) or defaults(name, text)
     )
     module = analysed(tmp_path, many, "main.py")
     assert heat_of(module, probe(module)).grade is Grade.TRAIN

@@ -8,16 +8,16 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from torchlint.base.regex import regex
+from torchlint.rule import Module, inferred
 from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import LOOPS, attr_of, method_called
-from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.autograd import no_grad
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.gradients import switches_off
-from torchlint.semantic.values.inferred import inferred, is_model_call
+from torchlint.semantic.values.inferred import is_model_call
 
 _CUT = ops.having("cuts") | ops.having("reads") | {"shape", "size"}
 _BACK = ("backward", "manual_backward")
