@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.semantic.code.conditions import conditions
 from torchlint.semantic.code.names import Names, dotted_text
-from torchlint.semantic.code.tree import Tree, method_called
+from torchlint.semantic.code.tree import Tree, components, method_called
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch.names import MOVES
@@ -42,7 +40,11 @@ class OffTheGpu:
                 left=left,
                 comparisons=[cst.ComparisonTarget(operator=operator, comparator=right)],
             ):
-                types = frozenset(_texts(right))
+                types = frozenset(
+                    str(each.raw_value)
+                    for each in components(right, cst.Tuple, cst.List, cst.Set)
+                    if isinstance(each, cst.SimpleString)
+                )
                 if isinstance(operator, (cst.NotEqual, cst.NotIn)):
                     needed = not needed
                 elif not isinstance(operator, (cst.Equal, cst.In)):
@@ -71,15 +73,6 @@ class OffTheGpu:
         return home is not None and not any(
             method_called(call) in MOVES for call in self.tree.within(home, cst.Call)
         )
-
-
-def _texts(node: cst.BaseExpression) -> Iterator[str]:
-    """Yield the texts that are written out, alone or in a tuple, list or set."""
-    if isinstance(node, cst.SimpleString):
-        yield str(node.raw_value)
-    elif isinstance(node, (cst.Tuple, cst.List, cst.Set)):
-        for element in node.elements:
-            yield from _texts(element.value)
 
 
 @question(
