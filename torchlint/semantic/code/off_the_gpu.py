@@ -6,8 +6,8 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.semantic.code.conditions import conditions
-from torchlint.semantic.code.names import Names, dotted_text
-from torchlint.semantic.code.tree import Tree, components, method_called
+from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.tree import components, method_called
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch.names import MOVES
@@ -21,9 +21,9 @@ _NVIDIA = ("torch.cuda.is_available",)
 class OffTheGpu:
     """Says of the tests in one file whether they hold without a GPU only."""
 
-    def __init__(self, tree: Tree, names: Names) -> None:
-        self.tree = tree
-        self.names = names
+    def __init__(self, module: Module) -> None:
+        self.tree = module.tree
+        self.names = module.names
 
     def says(self, test: cst.BaseExpression, needed: bool) -> bool:
         """Say whether a test holds only where the program runs on the CPU or on Apple's GPU:
@@ -82,5 +82,5 @@ class OffTheGpu:
 )
 def off_the_gpu(module: Module, node: cst.CSTNode) -> cst.BaseExpression | None:
     """Return the condition by which a node runs only on the CPU, or on Apple's GPU."""
-    says = OffTheGpu(module.tree, module.names).says
+    says = OffTheGpu(module).says
     return conditions(module).condition(node, None, says)
