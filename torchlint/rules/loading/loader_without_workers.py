@@ -140,7 +140,7 @@ from torchlint.semantic.code.debug_flags import is_debug
 from torchlint.semantic.code.flow import call_sites
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.text import explained, has_main_guard
-from torchlint.semantic.code.tree import is_name
+from torchlint.semantic.code.tree import components, is_name
 from torchlint.semantic.data.datasets import (
     cuda_samples,
     keeps_generator,
@@ -478,12 +478,12 @@ def _chosen(module: Module, node: cst.Call, workers: cst.BaseExpression | None) 
 
 def _is_given(test: cst.BaseExpression) -> bool:
     """Say whether a test only asks whether something is there: ``val_images is not None``."""
-    match test:
-        case cst.BooleanOperation(left=left, right=right):
-            return _is_given(left) and _is_given(right)
-        case cst.Comparison(comparisons=[cst.ComparisonTarget(comparator=cst.Name("None"))]):
-            return True
-    return False
+    return all(
+        isinstance(each, cst.Comparison)
+        and len(each.comparisons) == 1
+        and is_name(each.comparisons[0].comparator, "None")
+        for each in components(test, cst.BooleanOperation)
+    )
 
 
 def _unsharded(module: Module, dataset: cst.BaseExpression | None) -> bool:

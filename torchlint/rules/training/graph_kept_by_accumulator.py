@@ -110,7 +110,7 @@ from torchlint.base.records import frozen
 from torchlint.rule import Append, Fix, Hit, Module, Rule, Safety, heat_of, inferred
 from torchlint.semantic.code.flow import call_sites, reads_of, writes_of
 from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.code.tree import LOOPS, attr_of, method_called
+from torchlint.semantic.code.tree import LOOPS, attr_of, components, method_called
 from torchlint.semantic.question import question
 from torchlint.semantic.time.autograd import no_grad
 from torchlint.semantic.time.heat import Heat
@@ -126,6 +126,7 @@ _NOTE = (
     "The collected values no longer require gradients, which code that back-propagates them "
     "would miss."
 )
+_LITERALS = (cst.Tuple, cst.List, cst.Dict)
 
 rule = Rule(
     __name__,
@@ -177,7 +178,7 @@ def _growth(module: Module, node: cst.AugAssign | cst.Assign | cst.Call) -> _Gro
     match node:
         case cst.AugAssign(target=place, operator=cst.AddAssign(), value=value):
             added = isinstance(value, (cst.List, cst.Tuple))
-            return _Growth(place, _elements(value) if added else (value,), node)
+            return _Growth(place, tuple(components(value, *_LITERALS)) if added else (value,), node)
         case cst.Assign(
             targets=[cst.AssignTarget(target=place)],
             value=cst.BinaryOperation(operator=cst.Add()) as both,
@@ -192,7 +193,7 @@ def _growth(module: Module, node: cst.AugAssign | cst.Assign | cst.Call) -> _Gro
             key = index.slice.value if isinstance(index.slice, cst.Index) else None
             varies = key is not None and not isinstance(key, (cst.BaseString, cst.BaseNumber))
             return (
-                _Growth(place, _elements(value), node)
+                _Growth(place, tuple(components(value, *_LITERALS)), node)
                 if varies and inferred(module, place).kind == "dict"
                 else None
             )
@@ -200,21 +201,8 @@ def _growth(module: Module, node: cst.AugAssign | cst.Assign | cst.Call) -> _Gro
             func=cst.Attribute(value=place, attr=cst.Name(value="append" | "extend")),
             args=[cst.Arg(star="", value=value)],
         ):
-            return _Growth(place, _elements(value), node)
+            return _Growth(place, tuple(components(value, *_LITERALS)), node)
     return None
-
-
-def _elements(value: cst.BaseExpression) -> tuple[cst.BaseExpression, ...]:
-    """Return what a tuple, a list or a dictionary of a literal holds, also deeper; of any other
-    value itself."""
-    match value:
-        case cst.Tuple(elements=elements) | cst.List(elements=elements):
-            parts = [each.value for each in elements]
-        case cst.Dict(elements=entries):
-            parts = [each.value for each in entries]
-        case _:
-            return (value,)
-    return tuple(inner for part in parts for inner in _elements(part))
 
 
 def _has_graph(module: Module, value: cst.BaseExpression) -> bool:

@@ -138,7 +138,7 @@ from torchlint.rules.transfer._cpu_create_then_move.index_fixes import index_fix
 from torchlint.rules.transfer._cpu_create_then_move.placement import placement_of, spare_move
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.reaching import definitions_of, readers_of
-from torchlint.semantic.code.tree import attr_of, method_called
+from torchlint.semantic.code.tree import attr_of, components, method_called
 from torchlint.semantic.device.factories import (
     any_dtype,
     device_effect,
@@ -483,7 +483,7 @@ def check_mixed(node: cst.Subscript, module: Module) -> Iterator[Hit]:
                 fix = _placed(module, factory) if alone else None
                 yield Hit(factory, words, fix, message=_MIXED)
         data = tensor_data(module, host) if there is node.value else None
-        if data is not None and isinstance(above, cst.Assign) and _is_host_number(module, data):
+        if data is not None and isinstance(above, cst.Assign) and _are_numbers(module, data):
             words = {"expr": module.shown(host), "target": module.shown(node)}
             yield Hit(host, words, severity=Severity.INFO, message=_NUMBERS)
 
@@ -730,13 +730,6 @@ def _unmoved(bare: bool, call: cst.Call) -> cst.BaseExpression:
     return source.with_changes(lpar=[], rpar=[]) if bare else source
 
 
-def _is_host_number(module: Module, node: cst.BaseExpression) -> bool:
-    if isinstance(node, (cst.Tuple, cst.List)):
-        return all(_is_host_number(module, each.value) for each in node.elements)
-    value = inferred(module, node)
-    return value.kind in ("number", "shape") and not value.tensor
-
-
 def _factory_effects(module: Module, factory: cst.Call) -> list[str]:
     found = device_effect(module, factory)
     return found.split(", ") if found else []
@@ -856,3 +849,9 @@ def _may_be_complex(module: Module, factory: cst.Call) -> bool:
     name = module.name(given) or ""
     real = name.removeprefix("torch.") in _REAL_DTYPES
     return given is not None and not (name.startswith("torch.") and real)
+
+
+def _are_numbers(module: Module, node: cst.BaseExpression) -> bool:
+    """Say whether an expression is a number, or holds nothing but such."""
+    values = [inferred(module, each) for each in components(node, cst.Tuple, cst.List)]
+    return all(each.kind in ("number", "shape") and not each.tensor for each in values)

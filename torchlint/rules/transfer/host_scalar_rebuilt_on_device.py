@@ -114,7 +114,7 @@ from torchlint.rule import (
     with_keyword,
 )
 from torchlint.semantic.code.numbers import spelled_number
-from torchlint.semantic.code.tree import is_name
+from torchlint.semantic.code.tree import components, is_name
 from torchlint.semantic.device.transfers import is_cached, transfer_of
 from torchlint.semantic.torch import dtypes, ops
 from torchlint.semantic.uses.assumptions import PATCHED, TORCH
@@ -190,7 +190,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     size = _repeated(module, data)
     if size is None and module.name(node.func) in _OF_LISTS:
         return
-    values = list(_numbers(module, data))
+    values = [spelled_number(module, each) for each in components(data, cst.List, cst.Tuple)]
     written = bool(values) and None not in values
     if not written and size is None and not _is_python_number(module, data):
         return
@@ -255,20 +255,10 @@ def _fallback(module: Module, place: cst.Call) -> bool:
     return isinstance(module.parent(place), cst.IfExp)
 
 
-def _numbers(module: Module, node: cst.BaseExpression) -> Iterator[float | None]:
-    """Yield the numbers of a literal, also of a list; None for what is not one."""
-    match node:
-        case cst.List(elements=elements) | cst.Tuple(elements=elements):
-            for element in elements:
-                yield from _numbers(module, element.value)
-        case _:
-            yield spelled_number(module, node)
-
-
 def _fits(module: Module, data: cst.BaseExpression, dtype: cst.BaseExpression | None) -> bool:
     """Say whether a number is in the range of its dtype: then torch.tensor and torch.full give the
     same."""
-    number = next(_numbers(module, data))
+    number = spelled_number(module, next(components(data, cst.List, cst.Tuple)))
     if number is None:
         return False
     in_floats = math.isnan(number) or math.isinf(number) or abs(number) <= _LARGEST

@@ -122,6 +122,7 @@ from torchlint.rules.vectorize._branch_on_device_tensor.fixes import (
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.code.tree import components, is_name
 from torchlint.semantic.code.truth import ASKING, TESTS, asked_for_truth
 from torchlint.semantic.torch import ops
 from torchlint.semantic.torch.spelling import LOSS, called
@@ -428,13 +429,9 @@ def _select(suite: cst.BaseSuite) -> cst.Assign | None:
 def _scaled(module: Module, node: cst.BaseExpression, name: str) -> bool:
     """Say whether an expression is plain arithmetic on one tensor and numbers: of its shape, and
     without effects."""
-    match node:
-        case cst.Name(value=value):
-            return value == name or inferred(module, node).kind == "number"
-        case cst.Integer() | cst.Float():
-            return True
-        case cst.UnaryOperation(operator=cst.Minus() | cst.Plus(), expression=inner):
-            return _scaled(module, inner, name)
-        case cst.BinaryOperation(left=left, right=right):
-            return _scaled(module, left, name) and _scaled(module, right, name)
-    return False
+    return all(
+        isinstance(each, (cst.Integer, cst.Float))
+        or is_name(each, name)
+        or (isinstance(each, cst.Name) and inferred(module, each).kind == "number")
+        for each in components(node, cst.BinaryOperation, cst.Minus, cst.Plus)
+    )

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
-from torchlint.semantic.code.conditions import Conditions
+from torchlint.semantic.code.conditions import conditions
 from torchlint.semantic.code.flags import Flags
-from torchlint.semantic.code.names import Names, dotted_text
-from torchlint.semantic.code.tree import Tree
+from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.module import Module
 
 Demands = frozenset[tuple[str, bool | str]]
 """By the names of parameters of a function, the truth that they have to have, or the text that they
@@ -20,10 +20,10 @@ NO_DEMANDS: Demands = frozenset()
 class ParameterDemands:
     """Says what the tests in one file demand of parameters."""
 
-    def __init__(self, tree: Tree, names: Names, conditions: Conditions, flags: Flags) -> None:
-        self.tree = tree
-        self.names = names
-        self.conditions = conditions
+    def __init__(self, module: Module, flags: Flags) -> None:
+        self.tree = module.tree
+        self.names = module.names
+        self.conditions = conditions(module)
         self.flags = flags
 
     def around(self, node: cst.CSTNode, function: cst.FunctionDef) -> Demands:

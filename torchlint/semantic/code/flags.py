@@ -11,20 +11,20 @@ from typing import NamedTuple
 import libcst as cst
 
 from torchlint.semantic.code.always_given import always_given
-from torchlint.semantic.code.flow import Flow
+from torchlint.semantic.code.flow import flow
 from torchlint.semantic.code.left_out import never_given, turned_on
-from torchlint.semantic.code.names import Binding, Names, dotted_text
-from torchlint.semantic.code.reaching import Reaching
-from torchlint.semantic.code.scopes import Scopes
+from torchlint.semantic.code.names import Binding, dotted_text
+from torchlint.semantic.code.reaching import reaching
+from torchlint.semantic.code.scopes import scopes
 from torchlint.semantic.code.tree import (
     COMPREHENSIONS,
     FUNCTIONS,
     LOOPS,
-    Tree,
     has_star,
     is_name,
     keyword_of,
 )
+from torchlint.semantic.module import Module
 from torchlint.semantic.torch import ops
 from torchlint.semantic.torch.names import MOVES
 
@@ -121,12 +121,7 @@ class Flags:
     """Says of names in tests how often they are true.
 
     Args:
-        text: the file.
-        tree: its tree.
-        names: its names.
-        scopes: its classes and functions.
-        flow: its calls.
-        reaching: its definitions.
+        module: the file.
         rare: says whether a test has a truth only now and then.
         throttled: says whether a node of a loop or function runs only now and then there.
         unfinite: says whether it runs there only after a NaN or an infinity.
@@ -134,22 +129,17 @@ class Flags:
 
     def __init__(
         self,
-        text: str,
-        tree: Tree,
-        names: Names,
-        scopes: Scopes,
-        flow: Flow,
-        reaching: Reaching,
+        module: Module,
         rare: Callable[[cst.BaseExpression, bool], bool],
         throttled: Callable[[cst.CSTNode, cst.CSTNode | None], bool],
         unfinite: Callable[[cst.CSTNode, cst.CSTNode | None], bool],
     ) -> None:
-        self.text = text
-        self.tree = tree
-        self.names = names
-        self.scopes = scopes
-        self.flow = flow
-        self.reaching = reaching
+        self.text = module.text
+        self.tree = module.tree
+        self.names = module.names
+        self.scopes = scopes(module)
+        self.flow = flow(module)
+        self.reaching = reaching(module)
         self._rare = rare
         self._throttled = throttled
         self._unfinite = unfinite

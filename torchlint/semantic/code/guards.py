@@ -7,22 +7,20 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from torchlint.semantic.code.conditions import Conditions, certain, conditions
+from torchlint.semantic.code.conditions import certain, conditions
 from torchlint.semantic.code.debug_flags import check_left_off, reads_debug_flag
 from torchlint.semantic.code.demands import ParameterDemands
 from torchlint.semantic.code.fallbacks import nothing_to_compute
 from torchlint.semantic.code.flags import Flag, Flags, truth
-from torchlint.semantic.code.flow import Flow, flow
-from torchlint.semantic.code.intervals import FEW_DIGITS, Intervals, intervals
-from torchlint.semantic.code.names import Names
+from torchlint.semantic.code.flow import flow
+from torchlint.semantic.code.intervals import FEW_DIGITS, intervals
 from torchlint.semantic.code.not_finite import NotFinite
 from torchlint.semantic.code.off_the_gpu import OffTheGpu
-from torchlint.semantic.code.reaching import Reaching, reaching
-from torchlint.semantic.code.scopes import Scopes, scopes
+from torchlint.semantic.code.scopes import scopes
 from torchlint.semantic.code.self_ending import SelfEnding
-from torchlint.semantic.code.tree import Function, Tree, is_name
-from torchlint.semantic.code.unreached import Unreached, unreached_code
-from torchlint.semantic.code.updates import Updates, updates
+from torchlint.semantic.code.tree import Function, is_name
+from torchlint.semantic.code.unreached import unreached_code
+from torchlint.semantic.code.updates import updates
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 
@@ -38,35 +36,20 @@ _RARE = 0.2
 class Guards:
     """Says of the nodes of one file whether a condition makes them run only now and then."""
 
-    def __init__(
-        self,
-        text: str,
-        tree: Tree,
-        names: Names,
-        scopes: Scopes,
-        flow: Flow,
-        reaching: Reaching,
-        updates: Updates,
-        conditions: Conditions,
-        intervals: Intervals,
-        reached: Unreached,
-    ) -> None:
-        self.tree = tree
-        self.names = names
-        self.flow = flow
-        self.scopes = scopes
-        self.updates = updates
-        self.conditions = conditions
-        self.intervals = intervals
-        self.reached = reached
-        self.self_ending = SelfEnding(tree, names, flow)
-        self.not_finite = NotFinite(tree, flow, conditions)
-        self.off_the_gpu = OffTheGpu(tree, names)
-        self.flags = Flags(
-            *(text, tree, names, scopes, flow, reaching),
-            *(self.rare, self.throttled, self.not_finite.runs_unfinite),
-        )
-        self.demands = ParameterDemands(tree, names, conditions, self.flags)
+    def __init__(self, module: Module) -> None:
+        self.tree = module.tree
+        self.names = module.names
+        self.flow = flow(module)
+        self.scopes = scopes(module)
+        self.updates = updates(module)
+        self.conditions = conditions(module)
+        self.intervals = intervals(module)
+        self.reached = unreached_code(module)
+        self.self_ending = SelfEnding(module)
+        self.not_finite = NotFinite(module)
+        self.off_the_gpu = OffTheGpu(module)
+        self.flags = Flags(module, self.rare, self.throttled, self.not_finite.runs_unfinite)
+        self.demands = ParameterDemands(module, self.flags)
         self._rarity: dict[tuple[cst.CSTNode, bool], bool] = {}
         self._asked: set[cst.CSTNode] = set()
 
@@ -255,18 +238,7 @@ class Guards:
 @question(ground=True)
 def guards(module: Module) -> Guards:
     """Return what makes nodes of a file run only now and then."""
-    return Guards(
-        module.text,
-        module.tree,
-        module.names,
-        scopes(module),
-        flow(module),
-        reaching(module),
-        updates(module),
-        conditions(module),
-        intervals(module),
-        unreached_code(module),
-    )
+    return Guards(module)
 
 
 def flag_given(module: Module, flag: Flag) -> tuple[tuple[bool, tuple[tuple[str, Flag], ...]], ...]:

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.semantic.code.conditions import Conditions, conditions
-from torchlint.semantic.code.flow import Flow, flow
-from torchlint.semantic.code.names import Names, dotted_text
-from torchlint.semantic.code.scopes import Scopes, scopes
-from torchlint.semantic.code.tree import Tree, keyword_of, last_name
+from torchlint.semantic.code.conditions import conditions
+from torchlint.semantic.code.flow import flow
+from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.scopes import scopes
+from torchlint.semantic.code.tree import keyword_of, last_name
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 
@@ -40,14 +40,12 @@ FEW_DIGITS = 2
 class Intervals:
     """Says of the tests in one file which steps they tell from the others."""
 
-    def __init__(
-        self, tree: Tree, names: Names, scopes: Scopes, flow: Flow, conditions: Conditions
-    ) -> None:
-        self.tree = tree
-        self.names = names
-        self.scopes = scopes
-        self.flow = flow
-        self.conditions = conditions
+    def __init__(self, module: Module) -> None:
+        self.tree = module.tree
+        self.names = module.names
+        self.scopes = scopes(module)
+        self.flow = flow(module)
+        self.conditions = conditions(module)
         self._ones: dict[str, bool] | None = None
 
     def is_interval(self, test: cst.CSTNode) -> bool:
@@ -300,7 +298,7 @@ def _sets_another(name: str, text: str) -> bool:
 @question(ground=True)
 def intervals(module: Module) -> Intervals:
     """Return the tests of a file that tell steps apart."""
-    return Intervals(module.tree, module.names, scopes(module), flow(module), conditions(module))
+    return Intervals(module)
 
 
 @question(yes="its interval is 1", no="no interval of 1 is around it", ground=True)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.semantic.code.conditions import Conditions, certain
+from torchlint.semantic.code.conditions import certain, conditions
 from torchlint.semantic.code.flags import truth
-from torchlint.semantic.code.flow import Flow
+from torchlint.semantic.code.flow import flow
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.tree import Tree, last_name
+from torchlint.semantic.code.tree import last_name
+from torchlint.semantic.module import Module
 
 _NOT_FINITE = regex(
     r"^_*((is|has|have|any|found|got|saw)_?)?(nans?|infs?|nan_?or_?inf|non_?finite|not_finite)(_(found|seen|detected))?$"
@@ -20,10 +21,10 @@ _FINITE = regex(r"^_*((is|all|are)_?)?finite$")
 class NotFinite:
     """Says of the tests in one file whether only a NaN or an infinity fulfils them."""
 
-    def __init__(self, tree: Tree, flow: Flow, conditions: Conditions) -> None:
-        self.tree = tree
-        self.flow = flow
-        self.conditions = conditions
+    def __init__(self, module: Module) -> None:
+        self.tree = module.tree
+        self.flow = flow(module)
+        self.conditions = conditions(module)
         self._asked: set[cst.CSTNode] = set()
 
     def says(self, test: cst.BaseExpression, needed: bool) -> bool:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.semantic.code.conditions import conditions
-from torchlint.semantic.code.names import Names, dotted_text
-from torchlint.semantic.code.tree import Tree, method_called
+from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.tree import components, method_called
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch.names import MOVES
@@ -23,9 +21,9 @@ _NVIDIA = ("torch.cuda.is_available",)
 class OffTheGpu:
     """Says of the tests in one file whether they hold without a GPU only."""
 
-    def __init__(self, tree: Tree, names: Names) -> None:
-        self.tree = tree
-        self.names = names
+    def __init__(self, module: Module) -> None:
+        self.tree = module.tree
+        self.names = module.names
 
     def says(self, test: cst.BaseExpression, needed: bool) -> bool:
         """Say whether a test holds only where the program runs on the CPU or on Apple's GPU:
@@ -42,7 +40,11 @@ class OffTheGpu:
                 left=left,
                 comparisons=[cst.ComparisonTarget(operator=operator, comparator=right)],
             ):
-                types = frozenset(_texts(right))
+                types = frozenset(
+                    str(each.raw_value)
+                    for each in components(right, cst.Tuple, cst.List, cst.Set)
+                    if isinstance(each, cst.SimpleString)
+                )
                 if isinstance(operator, (cst.NotEqual, cst.NotIn)):
                     needed = not needed
                 elif not isinstance(operator, (cst.Equal, cst.In)):
@@ -73,15 +75,6 @@ class OffTheGpu:
         )
 
 
-def _texts(node: cst.BaseExpression) -> Iterator[str]:
-    """Yield the texts that are written out, alone or in a tuple, list or set."""
-    if isinstance(node, cst.SimpleString):
-        yield str(node.raw_value)
-    elif isinstance(node, (cst.Tuple, cst.List, cst.Set)):
-        for element in node.elements:
-            yield from _texts(element.value)
-
-
 @question(
     yes="`{answer}` holds only without a GPU",
     no="no condition says that there is no GPU",
@@ -89,5 +82,5 @@ def _texts(node: cst.BaseExpression) -> Iterator[str]:
 )
 def off_the_gpu(module: Module, node: cst.CSTNode) -> cst.BaseExpression | None:
     """Return the condition by which a node runs only on the CPU, or on Apple's GPU."""
-    says = OffTheGpu(module.tree, module.names).says
+    says = OffTheGpu(module).says
     return conditions(module).condition(node, None, says)

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torchlint.semantic.code.flow import Flow, flow
-from torchlint.semantic.code.names import Names
-from torchlint.semantic.code.tree import FUNCTIONS, LOOPS, Tree
+from torchlint.semantic.code.flow import flow
+from torchlint.semantic.code.tree import FUNCTIONS, LOOPS
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 
@@ -25,10 +24,10 @@ _LEAVES = (cst.Return, cst.Raise, cst.Continue, cst.Break)
 class Reaching:
     """Reaching definitions of the plain names of one file."""
 
-    def __init__(self, tree: Tree, names: Names, flow: Flow) -> None:
-        self.tree = tree
-        self.names = names
-        self.flow = flow
+    def __init__(self, module: Module) -> None:
+        self.tree = module.tree
+        self.names = module.names
+        self.flow = flow(module)
         self._memory: dict[cst.Name, Definitions] = {}
         self._reads: dict[tuple[cst.CSTNode, str], dict[cst.CSTNode, dict[cst.Name, int]]] = {}
         self._parameters: dict[cst.CSTNode, frozenset[str]] | None = None
@@ -187,7 +186,7 @@ class Reaching:
 @question(ground=True)
 def reaching(module: Module) -> Reaching:
     """Return which bindings reach which reads."""
-    return Reaching(module.tree, module.names, flow(module))
+    return Reaching(module)
 
 
 @question(

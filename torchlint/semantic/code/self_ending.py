@@ -9,20 +9,21 @@ import libcst as cst
 
 from torchlint.semantic.code.conditions import Condition
 from torchlint.semantic.code.demands import flags_of
-from torchlint.semantic.code.flow import Flow
+from torchlint.semantic.code.flow import flow
 from torchlint.semantic.code.intervals import FEW_DIGITS, is_counter
 from torchlint.semantic.code.memos import differs_by_iteration, lacking, stores
-from torchlint.semantic.code.names import Names, dotted_text
-from torchlint.semantic.code.tree import LOOPS, Tree
+from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.tree import LOOPS
+from torchlint.semantic.module import Module
 
 
 class SelfEnding:
     """Says of the branches of one file whether they end what their test found."""
 
-    def __init__(self, tree: Tree, names: Names, flow: Flow) -> None:
-        self.tree = tree
-        self.names = names
-        self.flow = flow
+    def __init__(self, module: Module) -> None:
+        self.tree = module.tree
+        self.names = module.names
+        self.flow = flow(module)
 
     def ends(self, condition: Condition, until: cst.CSTNode | None) -> bool:
         """Say whether a branch turns over its own flag, ``if first: first = False; ...``, sets back

@@ -382,6 +382,30 @@ def attr_of(node: cst.CSTNode | None) -> str:
     return node.attr.value if isinstance(node, cst.Attribute) else ""
 
 
+def components(node: cst.BaseExpression, *kinds: type[cst.CSTNode]) -> Iterator[cst.BaseExpression]:
+    """Yield what an expression is made of, seen through tuples, lists and the like, choices and
+    operations of the kinds that are given (of operations also the kinds of their operators), in
+    order; itself where it is of none."""
+    todo = [node]
+    while todo:
+        at = todo.pop()
+        if not isinstance(at, kinds) and not isinstance(getattr(at, "operator", None), kinds):
+            yield at
+            continue
+        match at:
+            case (
+                cst.BinaryOperation(left=left, right=right)
+                | cst.BooleanOperation(left=left, right=right)
+            ):
+                todo += [right, left]
+            case cst.UnaryOperation(expression=inner):
+                todo.append(inner)
+            case cst.IfExp(body=body, orelse=orelse):
+                todo += [orelse, body]
+            case _:
+                todo += [each.value for each in reversed(getattr(at, "elements", ()))]
+
+
 def is_name(node: cst.CSTNode | None, *names: str | None) -> TypeGuard[cst.Name]:
     """Say whether a node is a plain name, one of these."""
     return isinstance(node, cst.Name) and node.value in names

@@ -9,9 +9,9 @@ import libcst as cst
 from torchlint.base.regex import regex
 from torchlint.semantic.code.conditions import LEAVING, always_leaves
 from torchlint.semantic.code.decided import Decided
-from torchlint.semantic.code.names import Names, dotted_text
-from torchlint.semantic.code.reaching import Reaching, reaching
-from torchlint.semantic.code.tree import FUNCTIONS, OPEN, Open, Tree
+from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.reaching import reaching
+from torchlint.semantic.code.tree import FUNCTIONS, OPEN, Open
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 
@@ -31,9 +31,9 @@ _OUT_OF_MEMORY = regex(
 class Unreached:
     """Says of the nodes of one file whether an ordinary run comes to them."""
 
-    def __init__(self, text: str, tree: Tree, names: Names, reaching: Reaching) -> None:
-        self.tree = tree
-        self._decided = Decided(text, names, reaching)
+    def __init__(self, module: Module) -> None:
+        self.tree = module.tree
+        self._decided = Decided(module.text, module.names, reaching(module))
         self._unreached: dict[cst.CSTNode, bool] = {}
         self._ends: dict[cst.CSTNode, cst.CSTNode] = {}
 
@@ -116,7 +116,7 @@ def _out_of_memory(test: cst.BaseExpression) -> bool:
 @question(ground=True)
 def unreached_code(module: Module) -> Unreached:
     """Return the code of a file to which no ordinary run comes."""
-    return Unreached(module.text, module.tree, module.names, reaching(module))
+    return Unreached(module)
 
 
 @question(

@@ -10,9 +10,9 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.base.remembered import remembered
-from torchlint.semantic.code.flow import Flow, flow
+from torchlint.semantic.code.flow import flow
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.tree import FUNCTIONS, LOOPS, Tree
+from torchlint.semantic.code.tree import FUNCTIONS, LOOPS
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 
@@ -40,9 +40,9 @@ _COLLECTION = regex(
 class Updates:
     """The backward passes and optimizer steps of one file."""
 
-    def __init__(self, tree: Tree, flow: Flow) -> None:
-        self.tree = tree
-        self.flow = flow
+    def __init__(self, module: Module) -> None:
+        self.tree = module.tree
+        self.flow = flow(module)
         self._holders: dict[cst.CSTNode, cst.CSTNode] = {}
         self._step_functions: dict[tuple[cst.CSTNode, int], bool] = {}
         self._steps: dict[cst.CSTNode, list[cst.Call]] | None = None
@@ -200,7 +200,7 @@ class Updates:
 @question(ground=True)
 def updates(module: Module) -> Updates:
     """Return the backward passes and optimizer steps of a file."""
-    return Updates(module.tree, flow(module))
+    return Updates(module)
 
 
 @question(

@@ -12,7 +12,7 @@ from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.guards import throttled
 from torchlint.semantic.code.text import remarked
-from torchlint.semantic.code.tree import is_name
+from torchlint.semantic.code.tree import components, is_name
 from torchlint.semantic.data.per_step_use import LogLines, log_lines
 from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_reads
 from torchlint.semantic.module import Module
@@ -252,7 +252,8 @@ def _needed(
     if isinstance(node, _LITERALS):
         return
     if not any(module.is_within(each.node, node) for each in reads):
-        yield node if _stays(module, node) else None
+        stay = all(_stays(module, each) for each in components(node, cst.BinaryOperation))
+        yield node if stay else None
         return
     match node:
         case cst.BinaryOperation(left=left, right=right):
@@ -278,8 +279,6 @@ def _stays(module: Module, node: cst.BaseExpression) -> bool:
     match node:
         case cst.FormattedString():
             return True
-        case cst.BinaryOperation(left=left, right=right):
-            return _stays(module, left) and _stays(module, right)
         case cst.Call(func=func) if module.name(func) in _PURE:
             return inferred(module, node).kind != "tensor"
     return is_python_number(module, node) or inferred(module, node).kind in ("number", "str")

@@ -16,6 +16,7 @@ from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import base_names
 from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, is_name, method_called
+from torchlint.semantic.code.tree import components, keyword_of
 from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.data.datasets import cuda_samples, sample_cost
 from torchlint.semantic.data.loader_flow import consumers_of
@@ -173,9 +174,7 @@ def _flags(module: Module, loader: cst.Call) -> Iterator[cst.BaseExpression]:
 
 def _asks(module: Module, value: cst.BaseExpression) -> bool:
     """Say whether a value is that of ``torch.cuda.is_available()``, maybe and something else."""
-    if isinstance(value, cst.BooleanOperation) and isinstance(value.operator, cst.And):
-        return _asks(module, value.left) or _asks(module, value.right)
-    return module.called(value) == _AVAILABLE
+    return any(module.called(each) == _AVAILABLE for each in components(value, cst.And))
 
 
 def _last(node: cst.BaseExpression) -> str:

@@ -10,7 +10,7 @@ from torchlint.semantic.code.calls import arguments_of, keyword_argument
 from torchlint.semantic.code.flow import call_sites, writes_of
 from torchlint.semantic.code.names import Binding, dotted_text
 from torchlint.semantic.code.scopes import method_of
-from torchlint.semantic.code.tree import attr_of, is_name, method_called
+from torchlint.semantic.code.tree import attr_of, components, is_name, method_called
 from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -166,12 +166,12 @@ def _of_samples(bound: Binding) -> bool:
 def _of_tensor(device: cst.BaseExpression) -> bool:
     """Say whether an expression is the device of data, on whichever they lie, in one case at
     least."""
-    match device:
-        case cst.IfExp(body=body, orelse=orelse):
-            return _of_tensor(body) or _of_tensor(orelse)
-        case cst.Attribute(value=holder, attr=cst.Name("device")):
-            return not is_name(holder, "self")
-    return False
+    return any(
+        isinstance(each, cst.Attribute)
+        and each.attr.value == "device"
+        and not is_name(each.value, "self")
+        for each in components(device, cst.IfExp)
+    )
 
 
 @question(

@@ -11,7 +11,7 @@ from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.calls import given_for, keyword_argument
 from torchlint.semantic.code.flow import call_sites, reads_of
 from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.code.tree import has_star, is_name, positional
+from torchlint.semantic.code.tree import components, has_star, is_name, positional
 from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -329,6 +329,5 @@ def _draws(module: Module, call: cst.Call, name: str, given: list[cst.BaseExpres
 
 def _holds(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether an argument holds data, so that it is no size."""
-    if isinstance(node, (cst.List, cst.Tuple)):
-        return any(_holds(module, each.value) for each in node.elements)
-    return inferred(module, node).kind in _HELD
+    parts = components(node, cst.List, cst.Tuple)
+    return any(inferred(module, each).kind in _HELD for each in parts)

@@ -7,11 +7,10 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import Protocol, TypeGuard
+from typing import TypeGuard
 
 from torchlint.base.regex import regex
 from torchlint.semantic.code.wording import Wording
-from torchlint.semantic.elsewhere import Definition, Lineage
 from torchlint.semantic.project.calls import bound
 from torchlint.semantic.project.reach import stem_of
 from torchlint.source.python import DEFS, LEAVES, children, problem
@@ -516,11 +515,3 @@ def _dotted(node: ast.AST | None) -> str:
         parts.append(node.attr)
         node = node.value
     return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else "?"
-
-
-class Names(Protocol):
-    """What names of a project's files stand for; see `torchlint.semantic.project.project`."""
-
-    def find(self, importer: str, dotted: str) -> Definition | str | None: ...
-    def starred(self, path: str, stars: list[str], parts: list[str]) -> Definition | str | None: ...
-    def lineage(self, definition: Definition) -> Lineage: ...

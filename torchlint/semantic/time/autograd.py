@@ -3,17 +3,15 @@ off."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.base.remembered import remembered
-from torchlint.semantic.code.flow import Flow, flow
-from torchlint.semantic.code.scopes import Scopes, name_outside, scopes
+from torchlint.semantic.code.flow import flow
+from torchlint.semantic.code.scopes import name_outside, scopes
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
-from torchlint.semantic.time.heat import Caller, callers_outside
+from torchlint.semantic.time.heat import callers_outside
 from torchlint.semantic.torch import names as torch_names
 
 _METRIC = regex(r"torchmetrics\.(\w+\.)*\w*Metric$")
@@ -23,22 +21,15 @@ _METRIC = regex(r"torchmetrics\.(\w+\.)*\w*Metric$")
 class Autograd:
     """Answers `no_grad(node)` for one file; results are remembered by function."""
 
-    def __init__(
-        self,
-        scopes: Scopes,
-        flow: Flow,
-        callers_outside: Callable[[cst.FunctionDef], Sequence[Caller]],
-        graphless_calls: Callable[[cst.FunctionDef], set[bool | None]],
-    ) -> None:
-        self._scopes = scopes
-        self._flow = flow
-        self._callers_outside = callers_outside
-        self._graphless_calls = graphless_calls
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self._scopes = scopes(module)
+        self._flow = flow(module)
         # A plain ``torch.set_grad_enabled(...)`` statement holds until the next one, wherever that
         # is.
         self._switched = any(
-            isinstance(scopes.tree.parents.get(call), cst.Expr)
-            for call in scopes.names.calls_of(("torch.set_grad_enabled",))
+            isinstance(module.tree.parents.get(call), cst.Expr)
+            for call in module.names.calls_of(("torch.set_grad_enabled",))
         )
 
     def no_grad(self, node: cst.CSTNode) -> bool | None:
@@ -100,9 +91,9 @@ class Autograd:
             elif above not in seen:
                 seen.add(above)
                 todo.append(above)
-        outside = {caller.no_grad for caller in self._callers_outside(function)}
+        outside = {caller.no_grad for caller in callers_outside(self.module, function)}
         if len(verdicts | outside) <= 1:
-            outside |= self._graphless_calls(function)
+            outside |= self.module.outside.graphless_calls(name_outside(self.module, function))
         return verdicts | outside if sites or outside else {False}
 
     def _named_alike(self, function: cst.FunctionDef) -> list[cst.Call]:
@@ -124,12 +115,7 @@ class Autograd:
 @question(ground=True)
 def autograd(module: Module) -> Autograd:
     """Return where autograd is off."""
-    return Autograd(
-        scopes(module),
-        flow(module),
-        lambda function: callers_outside(module, function),
-        lambda function: module.outside.graphless_calls(name_outside(module, function)),
-    )
+    return Autograd(module)
 
 
 @question(

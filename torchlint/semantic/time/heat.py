@@ -7,7 +7,7 @@ import fnmatch
 import functools
 import itertools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -19,11 +19,11 @@ from torchlint.base.remembered import remembered
 from torchlint.semantic.code.demands import NO_DEMANDS, Demands
 from torchlint.semantic.code.evaluation import untrained
 from torchlint.semantic.code.failures import fails_after
-from torchlint.semantic.code.flow import Flow, flow
-from torchlint.semantic.code.guards import Guards, guards
+from torchlint.semantic.code.flow import flow
+from torchlint.semantic.code.guards import guards
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.options import only_with_option, option_left_off
-from torchlint.semantic.code.scopes import Scopes, name_outside, scopes
+from torchlint.semantic.code.scopes import name_outside, scopes
 from torchlint.semantic.code.tree import (
     COMPREHENSIONS,
     FUNCTIONS,
@@ -32,7 +32,6 @@ from torchlint.semantic.code.tree import (
     SUITES,
     Loop,
     Open,
-    Tree,
     attr_of,
     is_name,
     method_called,
@@ -41,7 +40,7 @@ from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.entry_points import broken_import, uncalled, unused
 from torchlint.semantic.time.iterations import iteration_count
-from torchlint.semantic.time.loops import LoopKind, Loops, loops
+from torchlint.semantic.time.loops import LoopKind, loops
 from torchlint.semantic.time.runs import work_of_loop
 from torchlint.semantic.torch.names import MOVES
 from torchlint.semantic.torch.spelling import LOADER, MODEL, SHOWING, called
@@ -222,21 +221,6 @@ class Caller:
     module: Module
 
 
-@frozen
-class CalledElsewhere:
-    """What other files say of how often a function of this one runs.
-
-    Args:
-        maybe: whether one of them may call it; cheap.
-        heat: how often they do.
-        once: whether they do, each time where it runs once, and use it in no other way.
-    """
-
-    maybe: Callable[[cst.FunctionDef], bool]
-    heat: Callable[[cst.FunctionDef], Heat]
-    once: Callable[[cst.FunctionDef], bool]
-
-
 COLD = Heat(Grade.COLD)
 REMEMBERS = ("functools.lru_cache", "functools.cache", "functools.cached_property")
 """Decorators of functions whose results are kept."""
@@ -257,45 +241,23 @@ _DEPTH = 4
 class HeatMap:
     """Answers `heat(node)` for one file; results are remembered."""
 
-    def __init__(
-        self,
-        tree: Tree,
-        scopes: Scopes,
-        flow: Flow,
-        guards: Guards,
-        loops: Loops,
-        assume_hot: tuple[str, ...],
-        takes_tensors: Callable[[cst.FunctionDef], bool],
-        given_tensors: Callable[[cst.FunctionDef], bool],
-        work: Callable[[cst.CSTNode], str | None],
-        uncalled: Callable[[cst.FunctionDef], bool],
-        callers_outside: Callable[[cst.FunctionDef], Sequence[Caller]],
-        called_elsewhere: CalledElsewhere,
-        option_left_off: Callable[[cst.CSTNode, cst.CSTNode | None], cst.BaseExpression | None],
-        not_used: Callable[[cst.CSTNode], tuple[Why, ...]],
-        iterations: Callable[[Loop], int | None],
-    ) -> None:
-        self.tree = tree
-        self.scopes = scopes
-        self.flow = flow
-        self.guards = guards
-        self.called_elsewhere = called_elsewhere
-        self.option_left_off = option_left_off
-        self.not_used = not_used
-        self.iterations = iterations
-        self.loops = loops
-        self.assume_hot = assume_hot
-        self.takes_tensors = takes_tensors
-        self.given_tensors = given_tensors
-        self.work = work
-        self.uncalled = uncalled
-        self.callers_outside = callers_outside
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self.tree = module.tree
+        self.scopes = scopes(module)
+        self.flow = flow(module)
+        self.guards = guards(module)
+        self.loops = loops(module)
         self._functions: dict[tuple[cst.CSTNode, int, Demands], Heat] = {}
         self._from_elsewhere: dict[tuple[cst.CSTNode, Demands], Heat] = {}
         self._some: dict[cst.CSTNode, bool] = {}
         self._heats: dict[cst.CSTNode, Heat] = {}
         self._places: dict[cst.CSTNode, cst.CSTNode] = {}
         self._pending = 0
+
+    def _maybe_elsewhere(self, function: cst.FunctionDef) -> bool:
+        """Say whether another file may call a function often; nothing is analysed for it."""
+        return self.module.outside.may_run_often(name_outside(self.module, function))
 
     def heat(self, node: cst.CSTNode, depth: int = _DEPTH) -> Heat:
         """Return how often `node` runs. Throttled places are cold."""
@@ -330,11 +292,13 @@ class HeatMap:
             why = Why(f"only where {mode}: for every evaluation batch", test)
             found = replace(found, grade=Grade.EVAL, why=(why, *found.why), untrained=True)
         if found.hot and not found.optional:
-            option = self.option_left_off(node, found.loop)
+            option = option_left_off(self.module, node, found.loop) or only_with_option(
+                self.module, self.module.function(node)
+            )
             if option is not None:
                 why = Why("only where an option is on that nothing turns on", option)
                 found = replace(found, why=(why, *found.why), optional=True)
-        if found.hot and not found.optional and (evidence := self.not_used(node)):
+        if found.hot and not found.optional and (evidence := not_used(self.module, node)):
             found = replace(found, why=(*evidence, *found.why), optional=True)
         return found
 
@@ -382,7 +346,7 @@ class HeatMap:
             and any(
                 isinstance(loop, (cst.For, cst.While))
                 and self.tree.order[node] < self.tree.order[loop]
-                and (self.iterations(loop) or _MANY) >= _MANY
+                and (iteration_count(self.module, loop) or _MANY) >= _MANY
                 and self.loops.has_model_call(loop.body)
                 for loop in function.body.body
             )
@@ -393,7 +357,7 @@ class HeatMap:
         works on data."""
         for loop in others:
             hands_on = self._hands_on(loop)
-            does = "hands on batches" if hands_on else self.work(loop)
+            does = "hands on batches" if hands_on else work_of_loop(self.module, loop)
             if does:
                 if self.guards.throttled(node, loop):
                     return COLD
@@ -420,12 +384,12 @@ class HeatMap:
                 or any(
                     self.loops.kind(loop) in (LoopKind.TRAIN, LoopKind.EVAL)
                     or self._hands_on(loop)
-                    or self.work(loop)
+                    or work_of_loop(self.module, loop)
                     for loop in self.tree.within(owner, *LOOPS)
                 )
                 or (
                     isinstance(owner, cst.FunctionDef)
-                    and any(map(self.called_elsewhere.maybe, self.entrances(owner)))
+                    and any(map(self._maybe_elsewhere, self.entrances(owner)))
                 )
             )
         return self._some[owner]
@@ -503,7 +467,7 @@ class HeatMap:
         """Return how often other files run a function, also through its callers in this one."""
         best = COLD
         for entrance, way in self._ways_to(function, demands).items():
-            found = COLD if self._kept(entrance) else self.called_elsewhere.heat(entrance)
+            found = COLD if self._kept(entrance) else called_elsewhere(self.module, entrance)
             if found.order > best.order:
                 best = replace(found, why=(*way, *found.why))
             if best.hot and not best.optional:
@@ -578,7 +542,7 @@ class HeatMap:
         alone = best.hot and self._by_itself_alone(function)
         if alone and (self._rarely_called(function) or (spared and self._all_in_view(function))):
             best = COLD
-        if best is not COLD and self.uncalled(function):
+        if best is not COLD and uncalled(self.module, function) is not None:
             best = COLD  # Its name says what it was written for, and nobody calls it.
         if depth == 0:
             return best
@@ -632,7 +596,7 @@ class HeatMap:
         return (
             name != "forward"
             and all(base.startswith("torch.") for base in bases)
-            and not any(fnmatch.fnmatchcase(name, pattern) for pattern in self.assume_hot)
+            and not any(fnmatch.fnmatchcase(name, pattern) for pattern in self.module.assume_hot)
             and (
                 any(pattern.search(name) for pattern in _NAMES)
                 or self.loops.is_step_function(function)
@@ -645,12 +609,12 @@ class HeatMap:
         run once."""
         called = {site.func for site in self.flow.sites(function)}
         return (
-            not self.called_elsewhere.maybe(function)
+            not self._maybe_elsewhere(function)
             and all(
                 use is function.name or use in called or self.tree.parents[use] in called
                 for use in self.tree.named(function.name.value)
             )
-            and (bool(called) or self.called_elsewhere.once(function))
+            and (bool(called) or once_elsewhere(self.module, function))
         )
 
     def _rarely_called(self, function: cst.FunctionDef, depth: int = _DEPTH) -> bool:
@@ -675,7 +639,7 @@ class HeatMap:
 
     def _from_base_classes(self, function: cst.FunctionDef) -> Iterator[Heat]:
         """Yield the heat of the places where a base class in another file calls this method."""
-        for caller in self.callers_outside(function):
+        for caller in callers_outside(self.module, function):
             links = (
                 Why(why.text, function, why.elsewhere or (caller.module, why.node))
                 for why in caller.heat.why
@@ -690,7 +654,7 @@ class HeatMap:
     def _role(self, function: cst.FunctionDef) -> Heat:
         name = function.name.value
         cls = self.scopes.tree.class_of(function) if self.scopes.is_method(function) else None
-        if any(fnmatch.fnmatchcase(name, pattern) for pattern in self.assume_hot):
+        if any(fnmatch.fnmatchcase(name, pattern) for pattern in self.module.assume_hot):
             return Heat(Grade.TRAIN, (Why(f"{name}() matches assume-hot", function),))
         if cls is not None:
             found = self._method_role(cls, function)
@@ -787,7 +751,7 @@ class HeatMap:
             return False  # Nor on a number of the host.
         calls = self.tree.within(function, cst.Call)
         trains = any(self.loops.updates.is_step(call) for call in calls)
-        return not trains and self.takes_tensors(function)
+        return not trains and _takes_tensors(self.module, function)
 
     def _method_role(self, cls: cst.ClassDef, function: cst.FunctionDef) -> Heat | None:
         name = function.name.value
@@ -823,7 +787,7 @@ class HeatMap:
             _MODULE_METHOD.match(name)
             and not batched
             and self.scopes.is_module(cls)
-            and self.takes_tensors(function)
+            and _takes_tensors(self.module, function)
         ):
             return Heat(
                 Grade.FORWARD, (Why(f"{name}() of a module runs for every batch", function),)
@@ -867,7 +831,7 @@ class HeatMap:
         moving average, an iterator over batches, a module."""
         name = function.name.value
         calls = name in ("__call__", "forward") and self.scopes.is_loss(cls)
-        if calls and self.takes_tensors(function):
+        if calls and _takes_tensors(self.module, function):
             return Heat(Grade.FORWARD, (Why(f"{name}() of a loss runs every step", function),))
         if name == "step" and self.scopes.is_optimizer(cls):
             return Heat(Grade.TRAIN, (Why("step() of an optimizer runs every step", function),))
@@ -881,7 +845,7 @@ class HeatMap:
         if (
             _TENSOR_METHOD.match(name)
             and self.scopes.is_module(cls)
-            and self.given_tensors(function)
+            and _given_tensors(self.module, function)
         ):
             text = f"{name}() of a module runs for every batch"
             return Heat(Grade.FORWARD, (Why(text, function),))
@@ -905,7 +869,7 @@ class HeatMap:
         params = [
             param.name.value for param in (*function.params.params, *function.params.kwonly_params)
         ]
-        if any(called(name, MODEL) for name in params) or not self.takes_tensors(function):
+        if any(called(name, MODEL) for name in params) or not _takes_tensors(self.module, function):
             return False
         return any(_METRIC.search(name) for name in self._class_names(cls))
 
@@ -942,29 +906,7 @@ def _takes_all(function: cst.FunctionDef) -> bool:
 @question(ground=True)
 def heat_map(module: Module) -> HeatMap:
     """Return how often the code of a file runs."""
-    return HeatMap(
-        module.tree,
-        scopes(module),
-        flow(module),
-        guards(module),
-        loops(module),
-        module.assume_hot,
-        lambda function: _takes_tensors(module, function),
-        lambda function: _given_tensors(module, function),
-        lambda loop: work_of_loop(module, loop),
-        lambda function: uncalled(module, function) is not None,
-        lambda function: callers_outside(module, function),
-        CalledElsewhere(
-            lambda function: module.outside.may_run_often(name_outside(module, function)),
-            lambda function: called_elsewhere(module, function),
-            lambda function: once_elsewhere(module, function),
-        ),
-        lambda node, until: (
-            option_left_off(module, node, until) or only_with_option(module, module.function(node))
-        ),
-        lambda node: not_used(module, node),
-        lambda loop: iteration_count(module, loop),
-    )
+    return HeatMap(module)
 
 
 @question(ground=True)

@@ -8,12 +8,12 @@ import libcst as cst
 
 from torchlint.base.records import frozen
 from torchlint.base.regex import regex
-from torchlint.semantic.code.flow import Flow, flow
-from torchlint.semantic.code.names import Names, dotted_text
-from torchlint.semantic.code.tree import COMPREHENSIONS, Loop, Tree
+from torchlint.semantic.code.flow import flow
+from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.tree import COMPREHENSIONS, Loop
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
-from torchlint.semantic.values.facts import Values, values
+from torchlint.semantic.values.facts import values
 from torchlint.semantic.values.parts import PARAM_GROUP
 
 _WRAPPERS = (
@@ -41,11 +41,11 @@ class LoopSource:
 class Iterations:
     """Questions about the iterations of loops and comprehensions of one file."""
 
-    def __init__(self, tree: Tree, names: Names, flow: Flow, values: Values) -> None:
-        self.tree = tree
-        self.names = names
-        self.flow = flow
-        self.values = values
+    def __init__(self, module: Module) -> None:
+        self.tree = module.tree
+        self.names = module.names
+        self.flow = flow(module)
+        self.values = values(module)
 
     # -- what is iterated --------------------------------------------------------------------------
 
@@ -279,7 +279,7 @@ class Iterations:
 @question(ground=True)
 def iterations(module: Module) -> Iterations:
     """Return what the loops of a file go over."""
-    return Iterations(module.tree, module.names, flow(module), values(module))
+    return Iterations(module)
 
 
 @question(

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.semantic.code.flow import Flow, flow
-from torchlint.semantic.code.names import Names, dotted_text
-from torchlint.semantic.code.scopes import Scopes, scopes
-from torchlint.semantic.code.tree import Tree, is_name, last_name, method_called
-from torchlint.semantic.code.updates import Updates, updates
+from torchlint.semantic.code.flow import flow
+from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.scopes import scopes
+from torchlint.semantic.code.tree import is_name, last_name, method_called
+from torchlint.semantic.code.updates import updates
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch.names import MOVES
@@ -22,7 +22,7 @@ from torchlint.semantic.values.facts import values
 from torchlint.semantic.values.value import ACCEL, CUDA
 
 if TYPE_CHECKING:
-    from torchlint.semantic.values.facts import Values
+    pass
 
 
 _RUNS = regex(
@@ -48,21 +48,13 @@ class LoopKind(enum.Enum):
 class Loops:
     """Classifies the loops of one file, and finds the functions that run a whole training."""
 
-    def __init__(
-        self,
-        tree: Tree,
-        names: Names,
-        scopes: Scopes,
-        flow: Flow,
-        updates: Updates,
-        values: Values,
-    ) -> None:
-        self.tree = tree
-        self.names = names
-        self.scopes = scopes
-        self.flow = flow
-        self.updates = updates
-        self.values = values
+    def __init__(self, module: Module) -> None:
+        self.tree = module.tree
+        self.names = module.names
+        self.scopes = scopes(module)
+        self.flow = flow(module)
+        self.updates = updates(module)
+        self.values = values(module)
         self._kinds: dict[cst.CSTNode, LoopKind] = {}
         self._trainers: dict[tuple[cst.CSTNode, int, bool], bool] = {}
 
@@ -277,14 +269,7 @@ class Loops:
 @question(ground=True)
 def loops(module: Module) -> Loops:
     """Return what the loops of a file do."""
-    return Loops(
-        module.tree,
-        module.names,
-        scopes(module),
-        flow(module),
-        updates(module),
-        values(module),
-    )
+    return Loops(module)
 
 
 @question(

@@ -9,27 +9,26 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.semantic.code.flow import Flow, flow
-from torchlint.semantic.code.names import Names, dotted_text
-from torchlint.semantic.code.scopes import Scopes, scopes
+from torchlint.semantic.code.flow import flow
+from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.scopes import scopes
 from torchlint.semantic.code.tree import (
     LOOPS,
     Function,
     Loop,
-    Tree,
     attr_of,
     is_name,
     last_name,
     method_called,
 )
-from torchlint.semantic.code.updates import Updates, updates
+from torchlint.semantic.code.updates import updates
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
-from torchlint.semantic.time.iterations import Iterations, iterations
+from torchlint.semantic.time.iterations import iterations
 from torchlint.semantic.torch import ops
 from torchlint.semantic.torch.names import MOVES
 from torchlint.semantic.torch.spelling import LOADER, MODEL, called
-from torchlint.semantic.values.facts import Values, values
+from torchlint.semantic.values.facts import values
 from torchlint.semantic.values.value import ACCEL, CUDA
 
 _HANDFUL = 10
@@ -77,25 +76,15 @@ _FEW = 6
 class Runs:
     """Says of the loops of one file whether each pass runs a model."""
 
-    def __init__(
-        self,
-        tree: Tree,
-        names: Names,
-        scopes: Scopes,
-        flow: Flow,
-        updates: Updates,
-        values: Values,
-        iterations: Iterations,
-        trained: bool,
-    ) -> None:
-        self.tree = tree
-        self.names = names
-        self.scopes = scopes
-        self.flow = flow
-        self.updates = updates
-        self.values = values
-        self.iterations = iterations
-        self.trained = trained
+    def __init__(self, module: Module) -> None:
+        self.tree = module.tree
+        self.names = module.names
+        self.scopes = scopes(module)
+        self.flow = flow(module)
+        self.updates = updates(module)
+        self.values = values(module)
+        self.iterations = iterations(module)
+        self.trained = _TRAINED.search(module.text) is not None
         self._loops: dict[cst.CSTNode, bool] = {}
         self._trips: dict[cst.CSTNode, bool] = {}
         self._functions: dict[tuple[cst.CSTNode, int, bool, bool], bool] = {}
@@ -394,16 +383,7 @@ class Runs:
 
 @question(ground=True)
 def _runs(module: Module) -> Runs:
-    return Runs(
-        module.tree,
-        module.names,
-        scopes(module),
-        flow(module),
-        updates(module),
-        values(module),
-        iterations(module),
-        _TRAINED.search(module.text) is not None,
-    )
+    return Runs(module)
 
 
 @question(

@@ -21,7 +21,7 @@ from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.scopes import local_class, method_of
-from torchlint.semantic.code.tree import LOOPS, callee, is_name, method_called
+from torchlint.semantic.code.tree import LOOPS, callee, components, is_name, method_called
 from torchlint.semantic.code.unreached import unreached
 from torchlint.semantic.code.updates import is_step
 from torchlint.semantic.module import Module
@@ -66,10 +66,6 @@ _TABLES = ("builtins.dict", "collections.OrderedDict")
 def _always(test: cst.BaseExpression) -> bool:
     """Say whether a condition is no choice of anybody: the main guard, a process's rank, whether
     there is a GPU."""
-    if isinstance(test, cst.UnaryOperation):
-        return _always(test.expression)
-    if isinstance(test, cst.BooleanOperation):
-        return _always(test.left) and _always(test.right)
     left = test.left if isinstance(test, cst.Comparison) else test
     text = dotted_text(left.func if isinstance(left, cst.Call) else left) or ""
     return text == "__name__" or bool(_ALWAYS.search(text))
@@ -280,7 +276,11 @@ def on_demand(module: Module, node: cst.CSTNode) -> bool:
         return True
     if _INVESTIGATION.search(module.filename.replace("\\", "/").rpartition("/")[2]):
         return True
-    if any(not _always(test) for test, _ in conditions_around(module, node)):
+    if not all(
+        _always(part)
+        for test, _ in conditions_around(module, node)
+        for part in components(test, cst.UnaryOperation, cst.BooleanOperation)
+    ):
         return True
     for above in module.ancestors(node):
         if isinstance(above, (cst.FunctionDef, cst.ClassDef)) and _INVESTIGATION.search(

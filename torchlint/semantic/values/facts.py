@@ -20,10 +20,10 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.base.remembered import remembered
-from torchlint.semantic.code.flow import Flow, flow
-from torchlint.semantic.code.names import Binding, Names, dotted_text
-from torchlint.semantic.code.scopes import Scopes, scopes
-from torchlint.semantic.code.tree import Tree, is_name
+from torchlint.semantic.code.flow import flow
+from torchlint.semantic.code.names import Binding, dotted_text
+from torchlint.semantic.code.scopes import scopes
+from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -61,13 +61,13 @@ _DEFAULT_DEVICE = Wording(
 class Values(Budgeted, Roles):
     """Abstract values of the expressions of one file."""
 
-    def __init__(self, tree: Tree, names: Names, scopes: Scopes, flow: Flow, text: str) -> None:
+    def __init__(self, module: Module) -> None:
         super().__init__()
-        self.tree = tree
-        self.names = names
-        self.scopes = scopes
-        self.flow = flow
-        self.text = text
+        self.tree = module.tree
+        self.names = module.names
+        self.scopes = scopes(module)
+        self.flow = flow(module)
+        self.text = text = module.text
         self.framework = bool(_FRAMEWORK.search(text))
         self.scatters = "DataParallel" in text
         """Whether a model may be wrapped in what brings its inputs to it."""
@@ -482,7 +482,7 @@ class Values(Budgeted, Roles):
 @question(ground=True)
 def values(module: Module) -> Values:
     """Return the abstract values of a file."""
-    return Values(module.tree, module.names, scopes(module), flow(module), module.text)
+    return Values(module)
 
 
 __all__ = ("ACCEL CPU CUDA FUEL STR Binding Values join").split()

@@ -12,6 +12,7 @@ from torchlint.base.regex import regex
 from torchlint.semantic.code.names import Names
 from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.torch import ops
+from torchlint.semantic.code.tree import components
 from torchlint.semantic.values.value import CPU, NUMBER, Value
 
 _TENSOR = "torch.Tensor"
@@ -60,7 +61,9 @@ def told(
                 yield asked, Told.NUMBER if name.raw_value == "item" else Told.NO_TENSOR
         case cst.Call(func=func, args=[cst.Arg(value=asked), cst.Arg(value=kinds)]):
             if _of_python(names, func, "isinstance"):
-                yield from _of_class(names, asked, list(_classes(kinds)), outcome)
+                yield from _of_class(
+                    names, asked, list(components(kinds, cst.Tuple, cst.BitOr)), outcome
+                )
         case cst.Attribute() | cst.Comparison():
             yield from _of_device(test, outcome)
 
@@ -100,19 +103,6 @@ def _of_device(
             same = isinstance(operator, cst.Equal) is outcome
             if text[1:-1] == ("cpu" if same else "cuda"):
                 yield asked, Told.ON_HOST
-
-
-def _classes(kinds: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
-    """Yield the classes that ``isinstance`` is asked for."""
-    match kinds:
-        case cst.Tuple(elements=elements):
-            for each in elements:
-                yield from _classes(each.value)
-        case cst.BinaryOperation(left=left, operator=cst.BitOr(), right=right):
-            yield from _classes(left)
-            yield from _classes(right)
-        case _:
-            yield kinds
 
 
 def _is_other(names: Names, kind: cst.BaseExpression) -> bool:

@@ -8,7 +8,7 @@ import libcst as cst
 from torchlint.base.records import frozen
 from torchlint.rule import Module, inferred
 from torchlint.semantic.code.bindings import sole_definition
-from torchlint.semantic.code.tree import is_name
+from torchlint.semantic.code.tree import components, is_name
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values.classes import family_of, is_network
@@ -149,18 +149,11 @@ def _literal(module: Module, call: cst.Call) -> HostConstant | None:
     shown = _resolved(module, first.value)
     if (
         not isinstance(shown, (cst.List, cst.Tuple))
-        or _is_empty(shown)
+        or not any(True for _ in components(shown, cst.List, cst.Tuple))
         or not _same(module, first.value)
     ):
         return None
     return HostConstant("literal", module.shown(call.func), None)
-
-
-def _is_empty(node: cst.BaseExpression) -> bool:
-    """Say whether a display holds nothing, or nothing but such: no bytes of it are copied."""
-    if not isinstance(node, (cst.List, cst.Tuple)):
-        return False
-    return all(_is_empty(each.value) for each in node.elements)
 
 
 def _resolved(module: Module, node: cst.BaseExpression) -> cst.BaseExpression | None:

@@ -25,7 +25,7 @@ from torchlint.rule import (
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.code.tree import attr_of, has_star, is_name, method_called
+from torchlint.semantic.code.tree import attr_of, components, has_star, is_name, method_called
 from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.torch import dtypes, ops
 from torchlint.semantic.uses.assumptions import BUFFERS, ONE_DEVICE, PATCHED, TORCH
@@ -183,9 +183,10 @@ def _literal(node: cst.BaseExpression) -> float | None:
     match node:
         case cst.Integer() | cst.Float():
             return float(node.evaluated_value)
-        case cst.UnaryOperation(operator=cst.Minus(), expression=cst.Integer() | cst.Float()):
-            inner = _literal(node.expression)
-            return -inner if inner else None
+        case cst.UnaryOperation(
+            operator=cst.Minus(), expression=cst.Integer() | cst.Float() as inner
+        ):
+            return -float(inner.evaluated_value) or None
     return None
 
 
@@ -338,12 +339,12 @@ def _is_fixed(step: cst.Call | cst.Subscript) -> bool:
     """Say whether a step changes shape or dtype alone, by what is written out."""
     if isinstance(step, cst.Subscript):
         return all(
-            bound is None or _is_literal(bound)
+            bound is None or _are_literals(bound)
             for part in step.slice
             for bound in _bounds(part.slice)
         )
     method = method_called(step)
-    literal = all(not arg.star and _is_literal(arg.value) for arg in step.args)
+    literal = all(not arg.star and _are_literals(arg.value) for arg in step.args)
     return literal and method in _SHAPES
 
 
@@ -353,14 +354,16 @@ def _bounds(part: cst.BaseSlice) -> tuple[cst.BaseExpression | None, ...]:
     return (part.value,) if isinstance(part, cst.Index) else ()
 
 
+def _are_literals(node: cst.BaseExpression) -> bool:
+    return all(map(_is_literal, components(node, cst.Tuple, cst.List)))
+
+
 def _is_literal(node: cst.BaseExpression) -> bool:
     match node:
         case cst.Integer() | cst.Ellipsis() | cst.Name("None"):
             return True
         case cst.UnaryOperation(operator=cst.Minus(), expression=cst.Integer()):
             return True
-        case cst.Tuple(elements=elements) | cst.List(elements=elements):
-            return all(_is_literal(each.value) for each in elements)
     return False
 
 

@@ -34,6 +34,7 @@ from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.text import remarked
+from torchlint.semantic.code.tree import components
 from torchlint.semantic.data.per_step_use import LOG_EVERY, log_lines, redraws_bar
 from torchlint.semantic.device.host_reads import HostRead, number_kind, scalar_reads
 from torchlint.semantic.question import question
@@ -222,7 +223,7 @@ class _Deferral:
             self.assumes[ONE_DEVICE] = _APART
         self.notes += _differing(self.module, found)
         added_up = [added(self.module, step) for step in found.sum.steps]
-        if any(_is_batch_size(leaf) for whole in added_up for leaf in _leaves(whole)):
+        if any(_is_batch_size(leaf) for whole in added_up for leaf in _linear_parts(whole)):
             self.assumes[SIZES] = _OF_NUMPY
         if not reaches_line_after(self.module, found.sum.loop):
             self.notes.append(_LEFT)
@@ -359,7 +360,7 @@ def _differing(module: Module, found: _Sum) -> Iterator[str]:
         yield _LAST_PLACE
     if not all(isinstance(each, (cst.Integer, cst.Float)) for each in divisors):
         yield _ONCE
-    leaves = [leaf for whole in added_up for leaf in _leaves(whole) if leaf not in terms]
+    leaves = [leaf for whole in added_up for leaf in _linear_parts(whole) if leaf not in terms]
     unknown = [leaf for leaf in leaves if not is_python_number(module, leaf)]
     if not all(_is_batch_size(leaf) for leaf in unknown):
         yield _OF_NUMPY
@@ -654,7 +655,7 @@ def read_once(module: Module, read: HostRead) -> Deferred | None:
     beside = module.within(module.small_statement(whole) or whole, cst.Call)
     if any(scalar_reads(module, each) for each in beside if not module.is_within(each, whole)):
         return None
-    leaves = list(_leaves(whole))
+    leaves = list(_linear_parts(whole))
     for leaf in leaves:
         found = [
             r for r in scalar_reads(module, leaf) if r.node is leaf and _is_numeric_read(module, r)
@@ -677,7 +678,7 @@ def read_once(module: Module, read: HostRead) -> Deferred | None:
     read_nodes = {each.node for each in reads}
     notes = [
         "" if all(_never_zero(module, each) for each in divisors) else _ONCE,
-        "" if all(read_nodes & set(_leaves(each)) for each in divisors) else _LAST_PLACE,
+        "" if all(read_nodes & set(_linear_parts(each)) for each in divisors) else _LAST_PLACE,
         ""
         if all(is_python_number(module, each) for each in leaves if each not in read_nodes)
         else _OF_NUMPY,
@@ -705,7 +706,7 @@ def read_as_one(module: Module, read: HostRead) -> bool:
     """Say whether a read is what `read_once` leaves: that of arithmetic with several tensors in
     float64."""
     doubles = [
-        leaf for leaf in _leaves(read.tensor) if module.source_of(leaf).endswith(".double()")
+        leaf for leaf in _linear_parts(read.tensor) if module.source_of(leaf).endswith(".double()")
     ]
     return isinstance(read.tensor, cst.BinaryOperation) and len(doubles) > 1
 
@@ -728,15 +729,6 @@ def _read(result: cst.BaseExpression) -> cst.BaseExpression:
     return method_call(result.with_changes(lpar=(), rpar=()), "item")
 
 
-def _leaves(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
-    """Yield what an expression adds, scales and divides."""
-    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, _LINEAR):
-        yield from _leaves(node.left)
-        yield from _leaves(node.right)
-    else:
-        yield node
-
-
 def _divisors(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
     if isinstance(node, cst.BinaryOperation):
         if isinstance(node.operator, cst.Divide):
@@ -756,3 +748,8 @@ def _unpacked(module: Module, row: cst.Tuple) -> bool:
     above = module.parent(row)
     targets = above.targets if isinstance(above, cst.Assign) else ()
     return len(targets) == 1 and isinstance(targets[0].target, (cst.Tuple, cst.List))
+
+
+def _linear_parts(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """Yield what an expression adds, scales and divides."""
+    return components(node, *_LINEAR)
