@@ -15,8 +15,13 @@ from torchlint.semantic.code.flow import call_sites, reads_of, writes_of
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import base_names
-from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, is_name, method_called
-from torchlint.semantic.code.tree import components, keyword_of
+from torchlint.semantic.code.tree import (
+    COMPREHENSIONS,
+    LOOPS,
+    components,
+    is_name,
+    method_called,
+)
 from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.data.datasets import cuda_samples, sample_cost
 from torchlint.semantic.data.loader_flow import consumers_of

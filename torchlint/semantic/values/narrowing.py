@@ -10,9 +10,8 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.semantic.code.names import Names
-from torchlint.semantic.code.tree import is_name
+from torchlint.semantic.code.tree import components, is_name
 from torchlint.semantic.torch import ops
-from torchlint.semantic.code.tree import components
 from torchlint.semantic.values.value import CPU, NUMBER, Value
 
 _TENSOR = "torch.Tensor"
