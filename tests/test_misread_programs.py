@@ -216,6 +216,20 @@ def train(loader):
         x = prepare(batch)
 {STEP}
 """,
+    # A method of tensors that has parts is an attribute of something else.
+    "edges that know their size": """\
+def train(loader):
+    for n, ids, edges in loader:
+        edges = [edge.to(device, non_blocking=True) for edge in edges]
+        out = model(ids.to(device, non_blocking=True))
+        if edges[1].size[0][0] > 3:
+            print(edges[1].size[0][0])
+        if edges[0].sum() > 3:  # TL602
+            print("many")
+        optimizer.zero_grad()
+        out.sum().backward()
+        optimizer.step()
+""",
     # What has no item() is no tensor.
     "a number or a tensor": """\
 def totals(criterion, loader):
