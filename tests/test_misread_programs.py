@@ -10,6 +10,7 @@ import pytest
 
 from tests.checking import check
 from tests.semantic.test_unused import project_of
+from tests.semantic.test_values import value_of
 from torchlint.catalog.rules import load_catalog
 from torchlint.run.projects import forget
 from torchlint.run.worker import analyse_job
@@ -214,6 +215,20 @@ def train(loader):
     for batch in loader:
         x = prepare(batch)
 {STEP}
+""",
+    # A method of tensors that has parts is an attribute of something else.
+    "edges that know their size": """\
+def train(loader):
+    for n, ids, edges in loader:
+        edges = [edge.to(device, non_blocking=True) for edge in edges]
+        out = model(ids.to(device, non_blocking=True))
+        if edges[1].size[0][0] > 3:
+            print(edges[1].size[0][0])
+        if edges[0].sum() > 3:  # TL602
+            print("many")
+        optimizer.zero_grad()
+        out.sum().backward()
+        optimizer.step()
 """,
     # What has no item() is no tensor.
     "a number or a tensor": """\
@@ -643,3 +658,26 @@ def test_a_network_that_runs_for_each_sample(given: str, network: bool) -> None:
     """To return samples of the CPU would be no cure."""
     found = check(SAMPLES.format(given=given), codes=frozenset({"TL206"})).findings
     assert {"a network runs" in each.message for each in found} == {network}
+
+
+@pytest.mark.parametrize(
+    ("lines", "kind"),
+    [
+        ("if n is not None:\n        n = int(n.sum())", "number"),
+        ("if torch.is_tensor(n):\n        n = n.sum().item()", "?"),
+        ("if n is None:\n        n = 0\n    else:\n        n = n.sum().item()", "number"),
+        ("if n is None:\n        n = torch.zeros(3).cuda()", "tensor"),
+        ("if n is not None:\n        m = int(n.sum())", "tensor"),
+        ("if flag:\n        n = int(n.sum())", "accumulated"),
+    ],
+)
+def test_what_a_branch_binds_anew_leaves_what_the_test_says_of_the_rest(
+    lines: str, kind: str
+) -> None:
+    source = f"""
+def f(net: nn.Module, x, flag):
+    n = net(x.cuda()) if flag else None
+    {lines}
+    probe(n)
+"""
+    assert value_of(source).kind == kind

@@ -382,7 +382,11 @@ def waits_for_the_same(
         and comes_to(module, place, node)
         and (module.before(place, node) or not comes_to(module, node, place))
     )
-    return nearest(module, node, places, iteration)
+    found = nearest(module, node, places, iteration)
+    if isinstance(found, cst.If):  # One of the reads in its branches stands for both.
+        reads = module.within(found.body, cst.Call)
+        return next((each for each in reads if _reads_number(module, each)), found)
+    return found
 
 
 def wait_beside(

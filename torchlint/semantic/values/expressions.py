@@ -9,7 +9,7 @@ import libcst as cst
 
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.tree import children
-from torchlint.semantic.torch import dtypes
+from torchlint.semantic.torch import dtypes, ops
 from torchlint.semantic.torch.spelling import MODEL, called
 from torchlint.semantic.values import library, plain
 from torchlint.semantic.values.narrowing import narrowed, told
@@ -131,6 +131,8 @@ class Expressions(Parts):
                 return Value("dtype", name=dotted)
             known = library.constant(dotted) or tensor_type(dotted)
             return known or Value("function", name=dotted)
+        if attr in ops.HOST_METHODS and isinstance(self.values.tree.parents[node], cst.Subscript):
+            return UNKNOWN  # ``edges.size[0]`` is asked of no tensor, whatever it is taken for.
         found = self.part(holder, attr)
         if found is None:
             found = self._plain_attribute(node, dotted, holder)

@@ -220,7 +220,8 @@ class Interpreter(Expressions):
             other = self.suite(node.orelse.body)
         if left and not other:
             return False  # What the test says holds from here on.
-        self.restore(known)
+        # What the branch binds anew is here what the test leaves of it.
+        self.restore({text: each for text, each in known.items() if after.get(text) is each[0]})
         if other and not left:
             self.env = after
             return False

@@ -12,7 +12,7 @@ from torchlint.base.regex import regex
 from torchlint.semantic.code.names import Names
 from torchlint.semantic.code.tree import components, is_name
 from torchlint.semantic.torch import ops
-from torchlint.semantic.values.value import CPU, NUMBER, Value
+from torchlint.semantic.values.value import CPU, NONE, NUMBER, Value
 
 _TENSOR = "torch.Tensor"
 _HOLDERS = regex(
@@ -34,6 +34,7 @@ class Told(Enum):
     OTHER = "an object of another class, which is not moved as a tensor is"
     NUMBER = "a number of Python's"
     ON_HOST = "a tensor on the CPU"
+    NONE = "nothing"
 
 
 def told(
@@ -52,19 +53,15 @@ def told(
         case cst.Call(func=func, args=[cst.Arg(value=asked)]) if not outcome:
             if names.name(func) == "torch.is_tensor":
                 yield asked, Told.NO_TENSOR
-        case cst.Call(
-            func=cst.Name("hasattr"),
-            args=[cst.Arg(value=asked), cst.Arg(value=cst.SimpleString() as name)],
-        ) if not outcome:
-            if name.raw_value in ops.METHODS:
-                yield asked, Told.NUMBER if name.raw_value == "item" else Told.NO_TENSOR
         case cst.Call(func=func, args=[cst.Arg(value=asked), cst.Arg(value=kinds)]):
             if _of_python(names, func, "isinstance"):
                 yield from _of_class(
                     names, asked, list(components(kinds, cst.Tuple, cst.BitOr)), outcome
                 )
+            elif is_name(func, "hasattr") and not outcome:
+                yield from _without(asked, kinds)
         case cst.Attribute() | cst.Comparison():
-            yield from _of_device(test, outcome)
+            yield from _of_value(test, outcome)
 
 
 def _of_class(
@@ -81,10 +78,30 @@ def _of_class(
         yield asked, Told.NO_TENSOR
 
 
-def _of_device(
+def _without(
+    asked: cst.BaseExpression, name: cst.BaseExpression
+) -> Iterator[tuple[cst.BaseExpression, Told]]:
+    """Yield what is said of something that lacks a method of tensors: ``hasattr(x, "item")`` is
+    false."""
+    if isinstance(name, cst.SimpleString) and name.raw_value in ops.METHODS:
+        yield asked, Told.NUMBER if name.raw_value == "item" else Told.NO_TENSOR
+
+
+def _of_value(
     test: cst.Attribute | cst.Comparison, outcome: bool
 ) -> Iterator[tuple[cst.BaseExpression, Told]]:
+    """Yield what is said of the place of a value, or that it is None."""
     match test:
+        case cst.Comparison(
+            left=asked,
+            comparisons=[
+                cst.ComparisonTarget(
+                    operator=cst.Is() | cst.IsNot() as operator, comparator=cst.Name("None")
+                )
+            ],
+        ):
+            if isinstance(operator, cst.Is) is outcome:
+                yield asked, Told.NONE
         case cst.Attribute(value=asked, attr=cst.Name("is_cuda" | "is_cpu" as device)):
             if outcome is (device == "is_cpu"):
                 yield asked, Told.ON_HOST
@@ -133,6 +150,8 @@ def _of_python(names: Names, node: cst.BaseExpression, name: str) -> bool:
 def narrowed(value: Value, element: Value, what: Told) -> Value:
     """Return what is left of a value, which may hold `element`, where a test says something of
     it."""
+    if what is Told.NONE:
+        return NONE
     if what is Told.ON_HOST:
         return value.but(device=CPU) if value.tensor else value
     if value.kind == "accumulated" or (what is Told.NUMBER and value.kind in ("tensor", "batch")):
