@@ -61,6 +61,10 @@ NOT_SAFE: dict[str, Mapping[str, str]] = {
         "main.py": f"{IMPORT}\nrun()\nfrom other import *\nwith autocast(False):\n    print('ok')",
         "other.py": "from torch.cpu.amp import autocast\n",
     },
+    "a text that is evaluated": {
+        "main.py": "import steps\nsteps.run()\nprint(steps.again())",
+        "steps.py": f"{IMPORT}\ndef again():\n    return eval('autocast(enabled=False)').device\n",
+    },
     "a module's attribute": {
         "main.py": "import steps\nsteps.run()\nwith steps.autocast(False):\n    print('ok')",
         "steps.py": IMPORT,

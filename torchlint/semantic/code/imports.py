@@ -6,13 +6,15 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.tree import Tree
+from torchlint.semantic.code.tree import Tree, is_name
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 
 Import = cst.Import | cst.ImportFrom
+_WORDS = regex(r"\w+")
 
 
 @question(ground=True, remember=False)
@@ -79,8 +81,12 @@ def use_of(module: Module, node: cst.CSTNode) -> cst.BaseExpression | None:
 @question(yes="other files may use the name", no="no other file uses the name", ground=True)
 def is_exported(module: Module, home: Import) -> bool:
     """Say whether other files may use a name that an import binds: an ``__init__.py``, or a name in
-    quotes."""
+    quotes; or whether the file evaluates a text with it."""
     strings = {s.raw_value for s in module.nodes(cst.SimpleString)}
+    for call in module.nodes(cst.Call):
+        if is_name(call.func, "eval", "exec"):
+            for text in module.within(call, cst.SimpleString):
+                strings |= set(_WORDS.findall(text.raw_value))
     names = () if isinstance(home.names, cst.ImportStar) else home.names
     bound = {dotted_text(a.asname.name if a.asname is not None else a.name) for a in names}
     return module.filename.endswith("__init__.py") or bool(bound & strings)

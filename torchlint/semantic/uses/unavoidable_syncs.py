@@ -464,7 +464,8 @@ def may_read(module: Module, call: cst.CSTNode) -> bool:
         case cst.Call(func=cst.Attribute(value=read, attr=cst.Name("item")), args=[]):
             value = inferred(module, read)
             known = value.device is not None or value.origin == "batch"
-            return value.kind in ("?", "tensor") and not known
+            asked = known or any(scalar_reads(module, call))
+            return value.kind in ("?", "tensor") and not asked
     return False
 
 
