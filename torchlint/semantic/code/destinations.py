@@ -139,14 +139,28 @@ def _reads(
             later = reads_of(module, module.scope(above), name)
             return [read for read in later if module.before(above, read)]
         case cst.For(target=target, iter=iterated) if iterated is child:
-            names = [each.value for each in module.within(target, cst.Name)]
+            names = _carriers(module, target, iterated)
             return [read for name in names for read in _named(module, above.body, name)]
         case cst.CompFor(target=target, iter=iterated) if iterated is child:
             holder = module.parent(above)
-            names = [each.value for each in module.within(target, cst.Name)]
+            names = _carriers(module, target, iterated)
             reads = [_named(module, holder, name) for name in names] if holder is not None else []
             return [read for each in reads for read in each if not module.is_within(read, target)]
     return []
+
+
+def _carriers(module: Module, target: cst.BaseExpression, iterated: cst.CSTNode) -> list[str]:
+    """Return the names of a loop that get what it iterates over: neither the keys of a mapping nor
+    the position."""
+    match target, iterated:
+        case (
+            cst.Tuple(elements=[_, last]),
+            cst.Call(func=cst.Attribute(attr=cst.Name("items")) | cst.Name("enumerate")),
+        ):
+            target = last.value
+        case _, cst.Call(func=cst.Attribute(attr=cst.Name("keys"))):
+            return []
+    return [each.value for each in module.within(target, cst.Name)]
 
 
 def _reads_of_holder(module: Module, stored: cst.Subscript) -> list[cst.Name]:
