@@ -39,7 +39,7 @@ SCRIPT = "from nets import Net\nif __name__ == '__main__':\n    Net()\n"
 def why(root: Path, files: dict[str, str], path: str = "run.py") -> str | None:
     project = project_of(root, files)
     file = str(root.resolve() / path)
-    found = (project.broken(file, *each) for each in project.index(file).needs)
+    found = (project.broken(file, *each) for each in project.files.index(file).needs)
     said = next((each for each in found if each is not None), None)
     return said.split("`")[-2] if said is not None else None
 

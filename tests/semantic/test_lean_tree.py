@@ -16,7 +16,7 @@ import pytest
 from libcst._nodes.deep_equals import deep_equals
 
 from tests.engine.explaining import program, report
-from torchlint.engine import hits, syntax
+from torchlint.engine import hits, placing, syntax
 from torchlint.engine.analyse import analyse
 from torchlint.explain.counterfactual import World
 from torchlint.semantic.code import lean_tree as lean_trees
@@ -363,7 +363,7 @@ class _Once:
 
 @pytest.mark.parametrize(
     ("owner", "name"),
-    [(hits, "_told"), (hits, "text_fix"), (World, "tell")],
+    [(hits, "_told"), (placing, "text_fix"), (World, "tell")],
     ids=["check", "fix", "explanation"],
 )
 def test_wherever_a_file_turns_out_to_be_misread_it_is_left_to_libcst(
