@@ -225,7 +225,6 @@ class _Analyst:
             os.path.relpath(path, self._job.root).replace(os.sep, "/"),
             accelerator=self._job.accelerator,
             assume_hot=self._job.assume_hot,
-            python=python,
             structure=syntax.structure(text, tree),
             outside=Outside(project.helper(path), path, deep=False),
         )

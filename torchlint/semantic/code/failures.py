@@ -288,7 +288,7 @@ def _without_binding(module: Module) -> set[cst.Name]:
         name = node.value
         if name in known or name.startswith("_"):
             continue
-        key = (name, module.tree.scopes[node])
+        key = (name, module.tree.scope(node))
         if key not in bound:
             bound[key] = bool(names.bindings(name, node)[1])
         if not bound[key] and not module.is_label(node):
@@ -505,19 +505,14 @@ def _definition(
     return _defined(text, there.name) if text is not None else None
 
 
-@functools.lru_cache(maxsize=256)
-def _definitions(text: str) -> Mapping[str, list[_Defined]]:
-    """Return the statements that bind names at the top level of a file, by name."""
-    tree, found = parsed(text), dict[str, list[_Defined]]()
-    for each in tree.body if tree is not None else ():
-        if isinstance(each, (*DEFS, ast.ClassDef)):
-            found.setdefault(each.name, []).append(each)
-    return found
-
-
 def _defined(text: str, name: str) -> _Defined | None:
     """Return the function or class that the top level of a file defines once under a name."""
-    known = _definitions(text).get(name, ())
+    tree = parsed(text)
+    known = [
+        each
+        for each in (tree.body if tree is not None else ())
+        if isinstance(each, (*DEFS, ast.ClassDef)) and each.name == name
+    ]
     return known[0] if len(known) == 1 else None
 
 

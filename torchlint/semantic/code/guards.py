@@ -1149,11 +1149,12 @@ class Guards:
         """Say whether another file of the project makes an option that is 1 where nobody says
         otherwise, and none says otherwise."""
         say = functools.partial(self.names.outside.others_say, near=False)
+        part = max(name.split("_"), key=len)
         return (
             not self._given_anew(name)
             and not any(option == name for option, _ in self._parsed_options())
-            and say(functools.partial(_adds_one, "default", name)) is True
-            and say(functools.partial(_adds_another, "default", name)) is False
+            and say(functools.partial(_adds_one, part, name)) is True
+            and say(functools.partial(_adds_another, part, name)) is False
             and say(functools.partial(_sets_another, name)) is False
         )
 
@@ -1300,17 +1301,17 @@ def _written_one(node: cst.BaseExpression | None) -> bool:
 
 def _defaults(name: str, text: str) -> list[str]:
     """Return the defaults with which a text adds an option, empty for none."""
-    flag = name.replace("_", "[-_]")
-    added = re.findall(rf"['\"]--{flag}['\"]([^()]*)", text)
+    flag = f"--{name.replace('_', '[-_]')}"
+    added = re.findall(rf"{flag}(?<=['\"]{flag})['\"]([^()]*)", text)
     given = [re.search(r"\bdefault\s*=\s*([\w.]+)", each) for each in added]
     return [each[1] if each is not None else "" for each in given]
 
 
-def _adds_one(_default: str, name: str, text: str) -> bool:
+def _adds_one(_part: str, name: str, text: str) -> bool:
     return "1" in _defaults(name, text)
 
 
-def _adds_another(_default: str, name: str, text: str) -> bool:
+def _adds_another(_part: str, name: str, text: str) -> bool:
     return any(each != "1" for each in _defaults(name, text))
 
 

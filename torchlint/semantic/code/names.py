@@ -93,10 +93,9 @@ class Names:
 
     def scope(self, node: cst.CSTNode) -> cst.CSTNode:
         """Return the function, class body or module in which a name bound at `node` lives."""
-        scopes = self.tree.scopes
-        scope = scopes[node]
+        scope = self.tree.scope(node)
         while type(scope) in COMPREHENSIONS:
-            scope = scopes[scope]
+            scope = self.tree.scope(scope)
         return scope
 
     def _add(self, name: str, binding: Binding, scope: cst.CSTNode) -> None:
@@ -213,8 +212,8 @@ class Names:
 
     def bindings(self, name: str, at: cst.CSTNode) -> tuple[cst.CSTNode | None, list[Binding]]:
         """Return the scope in which `name`, used at `at`, is bound, and its bindings there."""
-        scopes, tables = self.tree.scopes, self.tables
-        scope = scopes[at]
+        scope_of, tables = self.tree.scope, self.tables
+        scope = scope_of(at)
         passed_function = False
         while True:
             kind = type(scope)
@@ -230,7 +229,7 @@ class Names:
             if kind is cst.Module:
                 return None, []
             passed_function = passed_function or kind in FUNCTIONS
-            scope = scopes[scope]
+            scope = scope_of(scope)
 
     def name(self, node: cst.CSTNode | None) -> str | None:
         """Return the one dotted name of an expression, canonical for torch's re-exports, or

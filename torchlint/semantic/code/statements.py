@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 import libcst as cst
 
@@ -31,6 +32,16 @@ _KINDS: dict[type, tuple[type, ...]] = {
 _COMPOUND = tuple(kind for kinds in _KINDS.values() for kind in kinds)
 
 
+class _Place(NamedTuple):
+    """Where CPython says that a statement stands; no tree of CPython's is held for it, which takes
+    as much memory as libcst's."""
+
+    row: int
+    column: int
+    end_row: int
+    end_column: int
+
+
 class Statements:
     """The places of a file's statements.
 
@@ -45,17 +56,18 @@ class Statements:
         self._text = text
         self._given = python
 
-    @cached_property
+    @property
     def python(self) -> ast.Module | None:
         """CPython's tree of the text; None where only a newer Python accepts it."""
         return self._given or parsed(self._text)
 
     @cached_property
-    def _pairs(self) -> dict[cst.CSTNode, ast.stmt]:
-        found: dict[cst.CSTNode, ast.stmt] = {}
+    def _places(self) -> dict[cst.CSTNode, _Place]:
+        found: dict[cst.CSTNode, _Place] = {}
         blocks: list[tuple[_Block, Sequence[ast.stmt]]] = []
-        if self.python is not None:
-            blocks.append((_flat(self._root.body), self.python.body))
+        python = self.python
+        if python is not None:
+            blocks.append((_flat(self._root.body), python.body))
         while blocks:
             ours, theirs = blocks.pop()
             if len(ours) != len(theirs):
@@ -63,7 +75,7 @@ class Statements:
             for one, other in zip(ours, theirs, strict=True):
                 kinds = _KINDS.get(type(one))
                 if isinstance(other, kinds) if kinds else not isinstance(other, _COMPOUND):
-                    found[one] = other
+                    found[one] = _place(other)
                     if kinds:
                         below, beside = list(_suites(one)), list(_blocks(other))
                         if len(below) == len(beside):
@@ -73,68 +85,68 @@ class Statements:
     def span(self, node: cst.CSTNode) -> Span | None:
         """Return the span of a small or compound statement, from its first keyword on (decorators
         left out)."""
-        found = self._pairs.get(node)
-        if found is None or found.end_lineno is None or found.end_col_offset is None:
+        found = self._places.get(node)
+        if found is None:
             return None
         return Span(
-            self._offset(found.lineno, found.col_offset),
-            self._offset(found.end_lineno, found.end_col_offset),
+            self._offset(found.row, found.column), self._offset(found.end_row, found.end_column)
         )
 
     def row(self, node: cst.CSTNode) -> int:
         """Return the row on which a small or compound statement starts; 0 where that is not
         known."""
-        found = self._pairs.get(node)
-        return found.lineno if found is not None else 0
+        found = self._places.get(node)
+        return found.row if found is not None else 0
 
     def sole_row(self, node: cst.CSTNode) -> int:
         """Return the row on which a small statement stands, or a compound one starts; 0 where the
         small one takes several, or that is not known."""
-        found = self._pairs.get(node)
-        if found is None or (found.end_lineno != found.lineno and type(found) not in _COMPOUND):
+        found = self._places.get(node)
+        if found is None or (found.end_row != found.row and type(node) not in _KINDS):
             return 0
-        return found.lineno
+        return found.row
 
     def rows(self, first: cst.CSTNode, last: cst.CSTNode) -> str:
         """Return the lines from those of blanks and comments above a small or compound statement to
         the row on which another one ends; the whole text where that is not known."""
-        start, end = self._pairs.get(first), self._pairs.get(last)
-        if start is None or end is None or end.end_lineno is None:
+        start, end = self._places.get(first), self._places.get(last)
+        if start is None or end is None:
             return self._text
-        row = start.lineno - len(self._above(start))
-        return self._text[self._lines.starts[row - 1] : self._lines.line_end(end.end_lineno)]
+        row = start.row - len(self._above(start))
+        return self._text[self._lines.starts[row - 1] : self._lines.line_end(end.end_row)]
 
     def comment_above(self, node: cst.CSTNode) -> bool | None:
         """Say whether a comment stands right above a small statement that begins a line; None where
         the tree has to say whether it speaks of the statement, or of a block or file before it."""
-        found = self._pairs.get(node)
+        found = self._places.get(node)
         if found is None:
             return None
         above = [line for line in self._above(found) if line.strip()]
         if not above:
             return False
-        line = self._lines.line(found.lineno)
+        line = self._lines.line(found.row)
         indent = line[: len(line) - len(line.lstrip())]
         # The nearest line may be the end of a string.
-        sure = not any(quote in above[0] for quote in "\"'") and found is not self._first
+        sure = not any(quote in above[0] for quote in "\"'") and found != self._first
         return True if sure and any(each.startswith(f"{indent}#") for each in above) else None
 
     def comment_after(self, node: cst.CSTNode) -> bool | None:
         """Say whether a comment stands behind the last small statement of a line; None where its
         place is not known."""
-        found, span = self._pairs.get(node), self.span(node)
-        if found is None or found.end_lineno is None or span is None:
+        found, span = self._places.get(node), self.span(node)
+        if found is None or span is None:
             return None
-        return "#" in self._text[span.end : self._lines.line_end(found.end_lineno)]
+        return "#" in self._text[span.end : self._lines.line_end(found.end_row)]
 
     @property
-    def _first(self) -> ast.stmt | None:
-        return self.python.body[0] if self.python is not None and self.python.body else None
+    def _first(self) -> _Place | None:
+        python = self.python
+        return _place(python.body[0]) if python is not None and python.body else None
 
-    def _above(self, statement: ast.stmt) -> list[str]:
+    def _above(self, statement: _Place) -> list[str]:
         """Return the lines of blanks and comments right above a statement, the nearest first."""
         found: list[str] = []
-        row = statement.lineno - 1
+        row = statement.row - 1
         while row > 0 and (line := self._lines.line(row)).strip()[:1] in ("", "#"):
             found.append(line)
             row -= 1
@@ -154,6 +166,11 @@ class Statements:
         return start + len(
             line.encode("utf-8", "surrogatepass")[:column].decode("utf-8", "surrogatepass")
         )
+
+
+def _place(statement: ast.stmt) -> _Place:
+    row, column = statement.lineno, statement.col_offset
+    return _Place(row, column, statement.end_lineno or row, statement.end_col_offset or column)
 
 
 def _flat(body: Sequence[cst.CSTNode]) -> list[cst.CSTNode]:

@@ -91,10 +91,10 @@ class Tree:
         self._classes: dict[cst.CSTNode, cst.ClassDef | None] = {}
         self._defs: dict[cst.CSTNode, cst.FunctionDef | None] = {}
         self.owners: dict[cst.CSTNode, Owner] = {}
-        self.scopes: dict[cst.CSTNode, cst.CSTNode] = {}
+        self._scopes: dict[cst.CSTNode, cst.CSTNode] = {}
         self.by_type: dict[type, list[Any]] = {}
         self.order: dict[cst.CSTNode, int] = {}
-        self.ends: dict[cst.CSTNode, int]
+        self._ends: list[int]
         self._named: defaultdict[str, list[cst.Name]] | None = None
         self._named_orders: dict[str, list[int]] = {}
         self._small: dict[cst.CSTNode, cst.CSTNode | None] = {}
@@ -109,9 +109,9 @@ class Tree:
             self.owners,
             self.by_type,
             self.order,
-            self.scopes,
+            self._scopes,
         )
-        owners[root] = scopes[root] = root
+        owners[root] = root
         readers, pop = _CHILDREN, stack.pop
         count = 0
         while stack:
@@ -126,11 +126,12 @@ class Tree:
             below = readers[kind](node) if kind in readers else children(node)
             if not below:
                 continue
-            owner, scope = owners[node], scopes[node]
+            owner, scope = owners[node], scopes.get(node)
             for child in below:
                 parents[child] = node
                 owners[child] = owner
-                scopes[child] = scope
+                if scope is not None:
+                    scopes[child] = scope
             if kind in _SCOPES:
                 self._enter(node, below)
             elif type(node) is cst.Param:
@@ -138,16 +139,15 @@ class Tree:
                 # inside.
                 for child in below:
                     if child is not node.name:
-                        scopes[child] = scopes[scope]
+                        scopes[child] = self.scope(owner)
             stack += below[::-1]
         # Note for each node the place of the last one inside it.
         nodes = list(order)
-        ends = list(range(len(nodes)))
+        self._ends = ends = list(order.values())
         for place in range(len(nodes) - 1, 0, -1):
             above = order[parents[nodes[place]]]
             if ends[above] < ends[place]:
                 ends[above] = ends[place]
-        self.ends = dict(zip(nodes, ends, strict=True))
 
     def _enter(self, node: cst.CSTNode, below: list[cst.CSTNode]) -> None:
         """Note which children of a function, class or comprehension lie in its scope."""
@@ -157,11 +157,21 @@ class Tree:
                 isinstance(node, cst.FunctionDef)
                 and type(child) in (cst.Decorator, cst.Annotation, cst.Name)
             ):
-                self.owners[child] = self.scopes[child] = node
+                self.owners[child] = node
+                self._scopes.pop(child, None)
             elif type(node) in COMPREHENSIONS or (
                 isinstance(node, cst.ClassDef) and child is node.body
             ):
-                self.scopes[child] = node
+                self._scopes[child] = node
+
+    def scope(self, node: cst.CSTNode) -> cst.CSTNode:
+        """Return the innermost function, class body, comprehension or module in which `node`
+        stands."""
+        return self._scopes.get(node) or self.owners[node]
+
+    def end(self, node: cst.CSTNode) -> int:
+        """Return the place in `order` of the last node inside `node`."""
+        return self._ends[self.order[node]]
 
     def function(self, node: cst.CSTNode) -> cst.FunctionDef | None:
         """Return the innermost ``def`` that holds `node` (lambdas passed through), or None at
@@ -302,14 +312,15 @@ class Tree:
         """Return those of some nodes, given in source order with their places in it, that are or
         lie inside `outer`."""
         low = bisect.bisect_left(orders, self.order[outer])
-        return nodes[low : bisect.bisect_right(orders, self.ends[outer], low)]
+        return nodes[low : bisect.bisect_right(orders, self.end(outer), low)]
 
     def within(self, node: cst.CSTNode, *types: type[N], nested: bool = False) -> Iterator[N]:
         """Return `node` and its descendants of exactly these types, in source order.
 
         Bodies of functions defined inside are left out unless `nested`.
         """
-        low, high, owners = self.order[node], self.ends[node], self.owners
+        low, owners = self.order[node], self.owners
+        high = self._ends[low]
         found: list[N] = []
         for node_type in types:
             every = self.by_type.get(node_type)
@@ -330,7 +341,7 @@ class Tree:
 
     def is_within(self, node: cst.CSTNode, outer: cst.CSTNode) -> bool:
         """Say whether `node` is `outer` or lies inside it."""
-        return self.order[outer] <= self.order[node] <= self.ends[outer]
+        return self.order[outer] <= self.order[node] <= self.end(outer)
 
 
 def callee(node: cst.BaseExpression) -> cst.BaseExpression:

@@ -138,7 +138,7 @@ class Calls:
     imports bind, in whatever scope, and which functions run a backward pass; or `unread`, where
     Python does not accept its text."""
 
-    sites: Mapping[str, frozenset[Written]] = field(default_factory=dict)
+    sites: Mapping[str, tuple[Written, ...]] = field(default_factory=dict)
     imports: Mapping[str, frozenset[str]] = field(default_factory=dict)
     stars: tuple[str, ...] = ()
     backward: frozenset[str] = frozenset()
@@ -181,7 +181,7 @@ class _Reader:
     """Gathers the calls of one file."""
 
     def __init__(self) -> None:
-        self.sites: dict[str, set[Written]] = {}
+        self.sites: dict[str, dict[Written, None]] = {}
         self.imports: dict[str, set[str]] = {}
         self.stars: list[str] = []
         self._todo: list[tuple[ast.AST, str, str, bool, bool, frozenset[str]]] = []
@@ -200,7 +200,7 @@ class _Reader:
                 if name:
                     own = receiver in _OBJECTS and name in methods
                     site = Written(receiver, within, often, own, looped)
-                    self.sites.setdefault(name, set()).add(site)
+                    self.sites.setdefault(name, {})[site] = None
             elif isinstance(node, DEFS):
                 looped = False
                 within = within or (f"{cls}.{node.name}" if cls else node.name)
@@ -223,8 +223,9 @@ class _Reader:
         stepping = {site.within for name in _STEPPING for site in self.sites.get(name, ())}
         return Calls(
             {
-                name: frozenset(
-                    each._replace(often=each.often or each.within in stepping) for each in found
+                name: tuple(
+                    each if each.often or each.within not in stepping else each._replace(often=True)
+                    for each in found
                 )
                 for name, found in self.sites.items()
             },

@@ -6,12 +6,12 @@ Read with `ast`, which is many times faster than libcst and enough for the struc
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
 
 from torchlint.base.records import frozen
 from torchlint.semantic.torch.names import MOVES
-from torchlint.source.python import DEFS, needs
+from torchlint.source.python import DEFS, children, needs
 
 CLASS, FUNCTION, IMPORT, ALIAS, OTHER = "class", "function", "import", "alias", "other"
 
@@ -86,6 +86,7 @@ def _is_idle(node: ast.stmt) -> bool:
     return False
 
 
+_HOLDING_STATEMENTS = (ast.stmt, ast.ExceptHandler, ast.match_case)
 _BACK = MOVES | {"eval", "train"}
 """Methods of a network that give it back."""
 
@@ -93,16 +94,27 @@ _BACK = MOVES | {"eval", "train"}
 def _made(function: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
     """Return the one name of which each return of a function gives a call, ``""`` where one gives
     anything else: also under a name of its own that nothing else is bound to."""
-    own, todo = list[ast.AST](), list[ast.AST](function.body)
+    found = ""
+    for value in _returned(function) if isinstance(function, ast.FunctionDef) else ():
+        name = _constructed(value, function)
+        if name != (found or name) or not name:
+            return ""
+        found = name
+    return found
+
+
+def _returned(function: ast.FunctionDef) -> Iterator[ast.expr | None]:
+    """Yield what the return statements of a function give."""
+    todo: list[ast.AST] = [*function.body]
     while todo:
-        own.append(node := todo.pop())
-        todo += () if isinstance(node, (*DEFS, ast.Lambda)) else ast.iter_child_nodes(node)
-    returns = [node.value for node in own if isinstance(node, ast.Return)]
-    names = {_constructed(value, own) for value in returns}
-    return names.pop() if len(names) == 1 and isinstance(function, ast.FunctionDef) else ""
+        node = todo.pop()
+        if isinstance(node, ast.Return):
+            yield node.value
+        elif not isinstance(node, DEFS):
+            todo += [each for each in children(node) if isinstance(each, _HOLDING_STATEMENTS)]
 
 
-def _constructed(value: ast.expr | None, own: list[ast.AST]) -> str:
+def _constructed(value: ast.expr | None, function: ast.FunctionDef | None) -> str:
     while (
         isinstance(value, ast.Call)
         and isinstance(value.func, ast.Attribute)
@@ -111,16 +123,20 @@ def _constructed(value: ast.expr | None, own: list[ast.AST]) -> str:
         value = value.func.value
     if isinstance(value, ast.Call):
         return _dotted(value.func)
-    if not isinstance(value, ast.Name):
+    if not isinstance(value, ast.Name) or function is None:
         return ""
-    name = value.id
+    own, todo = list[ast.AST](), list[ast.AST](function.body)
+    while todo:
+        own.append(node := todo.pop())
+        todo += () if isinstance(node, (*DEFS, ast.Lambda)) else children(node)
     made = {
-        _constructed(node.value, [])
+        _constructed(node.value, None)
         for node in own
-        if isinstance(node, ast.Assign) and any(_dotted(each) == name for each in node.targets)
+        if isinstance(node, ast.Assign)
+        and any(_dotted(each) == value.id for each in node.targets)
     } - {""}
     bound = sum(
-        isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store)
+        isinstance(node, ast.Name) and node.id == value.id and isinstance(node.ctx, ast.Store)
         for node in own
     )
     return made.pop() if len(made) == 1 and bound == 1 else ""

@@ -196,7 +196,7 @@ class Iterations:
             if isinstance(above, cst.IndentedBlock) and any(
                 self._binds(part, fresh)
                 for part in above.body
-                if self.tree.ends[part] < self.tree.order[at]
+                if self.tree.end(part) < self.tree.order[at]
             ):
                 return True
             if above is loop:

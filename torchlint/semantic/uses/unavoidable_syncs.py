@@ -126,7 +126,7 @@ def nearest(
         calls, orders = _starting_work(module, iteration or module.loops(node)[0])
         first, last = (other, node) if module.before(other, node) else (node, other)
         begin = bisect.bisect_left(orders, module.tree.order[first])
-        end = bisect.bisect_right(orders, module.tree.ends[last])
+        end = bisect.bisect_right(orders, module.tree.end(last))
         # A call that begins before the first one may hold it, and then is done behind it.
         earlier = calls[:begin]
         around = [each for each in module.ancestors(first) if each in earlier]

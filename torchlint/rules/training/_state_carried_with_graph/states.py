@@ -160,7 +160,7 @@ class _States:
         """Say whether a function reads an attribute before it binds it, and no other function of
         the class does that as often."""
         module = self.module
-        first = min(module.tree.ends[statement] for _, statement in self.bound[name])
+        first = min(module.tree.end(statement) for _, statement in self.bound[name])
         cls = module.class_of(self.step.body)
         others = module.within(cls, cst.Attribute, nested=True) if cls is not None else ()
         return any(module.tree.order[read] < first for read in reads) and not any(
