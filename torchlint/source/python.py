@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import ast
+import bisect
 import functools
+import re
 import warnings
 from collections.abc import Iterator
+
+from torchlint.base.span import LineIndex
 
 DEFS = (ast.FunctionDef, ast.AsyncFunctionDef)
 """The nodes of functions with a name."""
@@ -120,6 +124,25 @@ def walk(tree: ast.AST) -> list[ast.AST]:
         if type(node) not in LEAVES:
             found += children(node)
     return found
+
+
+def around(tree: ast.Module, text: str, word: str) -> list[ast.AST]:
+    """Return the nodes of a text's tree as `walk` does, but for the statements that do not hold a
+    word: few of a long file do."""
+    index = LineIndex(text)
+    rows = [index.position(each.start()).row for each in re.finditer(re.escape(word), text)]
+    found: list[ast.AST] = [tree]
+    for node in found:
+        if type(node) not in LEAVES:
+            found += [each for each in children(node) if _is_in(each, rows)]
+    return found
+
+
+def _is_in(node: ast.AST, rows: list[int]) -> bool:
+    if not isinstance(node, ast.stmt):
+        return True
+    first = min((node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))))
+    return bisect.bisect_left(rows, first) < bisect.bisect_right(rows, node.end_lineno or first)
 
 
 def problem(

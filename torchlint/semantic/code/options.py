@@ -6,7 +6,7 @@ import ast
 import functools
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
@@ -22,7 +22,7 @@ from torchlint.semantic.code.tree import last_name
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch.spelling import OPTIONS, called
-from torchlint.source.python import parsed, walk
+from torchlint.source.python import around, parsed, walk
 
 _WHOLE = regex(
     r"(^|_)(cuda|gpus?|device|distributed|ddp|dp|parallel|world_size|rank|amp|fp16|bf16|half"
@@ -237,7 +237,7 @@ def _turned_on_by_place(cls: str, place: str, name: str, wanted: str, text: str)
     tree = parsed(text)
     if tree is None:  # What does not parse, as code for Python 2, may give anything.
         return f"{cls}(" in text
-    for args in _making(cls, tree):
+    for args in _making(cls, around(tree, text, cls)):
         before = args[: int(place) + 1]
         if any(isinstance(each, ast.Starred) for each in before):
             return True
@@ -247,16 +247,16 @@ def _turned_on_by_place(cls: str, place: str, name: str, wanted: str, text: str)
     return False
 
 
-def _making(cls: str, tree: ast.Module) -> Iterator[list[ast.expr]]:
+def _making(cls: str, nodes: Iterable[ast.AST]) -> Iterator[list[ast.expr]]:
     """Yield the arguments with which objects of a class are made, also by what is derived from
     it."""
-    for node in walk(tree):
+    for node in nodes:
         match node:
             case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=args):
                 if name == cls:
                     yield args
             case ast.ClassDef(bases=bases) if any(
-                ast.unparse(base).rpartition(".")[2] == cls for base in bases
+                cls in (getattr(base, "id", ""), getattr(base, "attr", "")) for base in bases
             ):
                 for call in walk(node):
                     match call:

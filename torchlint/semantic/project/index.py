@@ -94,8 +94,10 @@ _BACK = MOVES | {"eval", "train"}
 def _made(function: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
     """Return the one name of which each return of a function gives a call, ``""`` where one gives
     anything else: also under a name of its own that nothing else is bound to."""
+    if not isinstance(function, ast.FunctionDef):
+        return ""
     found = ""
-    for value in _returned(function) if isinstance(function, ast.FunctionDef) else ():
+    for value in _returned(function):
         name = _constructed(value, function)
         if name != (found or name) or not name:
             return ""
@@ -132,8 +134,7 @@ def _constructed(value: ast.expr | None, function: ast.FunctionDef | None) -> st
     made = {
         _constructed(node.value, None)
         for node in own
-        if isinstance(node, ast.Assign)
-        and any(_dotted(each) == value.id for each in node.targets)
+        if isinstance(node, ast.Assign) and any(_dotted(each) == value.id for each in node.targets)
     } - {""}
     bound = sum(
         isinstance(node, ast.Name) and node.id == value.id and isinstance(node.ctx, ast.Store)
