@@ -46,10 +46,10 @@ def _handed_on(text: str) -> frozenset[str] | None:
     above, found = parents(tree), set[str]()
     made: list[tuple[str, str]] = []
     others: list[tuple[str, str]] = []
-    for node in above:
+    for node, up in above.items():
         match node:
-            case ast.Name(ctx=ast.Load()) | ast.Attribute(ctx=ast.Load()):
-                if _is_handed(node, above):
+            case ast.Name() | ast.Attribute():
+                if type(up) in _HANDING and type(node.ctx) is ast.Load and _is_handed(node, above):
                     found.add(last_name(node))
             case ast.ClassDef(name=name, decorator_list=decorators):
                 bare = (each.func if isinstance(each, ast.Call) else each for each in decorators)
@@ -69,8 +69,6 @@ def _handed_on(text: str) -> frozenset[str] | None:
 
 def _is_handed(node: ast.AST, above: dict[ast.AST, ast.AST]) -> bool:
     up = above[node]
-    if type(up) not in _HANDING:
-        return False
     while isinstance(up, _PARTS):
         node, up = up, above[up]
     match up:
@@ -90,7 +88,7 @@ def _holders(call: ast.Call, above: dict[ast.AST, ast.AST]) -> list[str]:
             return [last_name(each) for each in targets]
         case ast.AnnAssign(target=target):
             return [last_name(target)]
-    return [""] if _is_handed(call, above) else []
+    return [""] if type(above[call]) in _HANDING and _is_handed(call, above) else []
 
 
 def _is_own_class(func: ast.expr) -> bool:

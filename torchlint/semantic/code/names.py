@@ -212,8 +212,8 @@ class Names:
 
     def bindings(self, name: str, at: cst.CSTNode) -> tuple[cst.CSTNode | None, list[Binding]]:
         """Return the scope in which `name`, used at `at`, is bound, and its bindings there."""
-        scope_of, tables = self.tree.scope, self.tables
-        scope = scope_of(at)
+        scopes, owners, tables = self.tree.scopes, self.tree.owners, self.tables
+        scope = scopes.get(at) or owners[at]
         passed_function = False
         while True:
             kind = type(scope)
@@ -229,7 +229,7 @@ class Names:
             if kind is cst.Module:
                 return None, []
             passed_function = passed_function or kind in FUNCTIONS
-            scope = scope_of(scope)
+            scope = scopes.get(scope) or owners[scope]
 
     def name(self, node: cst.CSTNode | None) -> str | None:
         """Return the one dotted name of an expression, canonical for torch's re-exports, or

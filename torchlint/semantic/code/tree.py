@@ -91,7 +91,8 @@ class Tree:
         self._classes: dict[cst.CSTNode, cst.ClassDef | None] = {}
         self._defs: dict[cst.CSTNode, cst.FunctionDef | None] = {}
         self.owners: dict[cst.CSTNode, Owner] = {}
-        self._scopes: dict[cst.CSTNode, cst.CSTNode] = {}
+        self.scopes: dict[cst.CSTNode, cst.CSTNode] = {}
+        """The class body or comprehension around a node, where that is nearer than its owner."""
         self.by_type: dict[type, list[Any]] = {}
         self.order: dict[cst.CSTNode, int] = {}
         self._ends: list[int]
@@ -109,7 +110,7 @@ class Tree:
             self.owners,
             self.by_type,
             self.order,
-            self._scopes,
+            self.scopes,
         )
         owners[root] = root
         readers, pop = _CHILDREN, stack.pop
@@ -158,16 +159,16 @@ class Tree:
                 and type(child) in (cst.Decorator, cst.Annotation, cst.Name)
             ):
                 self.owners[child] = node
-                self._scopes.pop(child, None)
+                self.scopes.pop(child, None)
             elif type(node) in COMPREHENSIONS or (
                 isinstance(node, cst.ClassDef) and child is node.body
             ):
-                self._scopes[child] = node
+                self.scopes[child] = node
 
     def scope(self, node: cst.CSTNode) -> cst.CSTNode:
         """Return the innermost function, class body, comprehension or module in which `node`
         stands."""
-        return self._scopes.get(node) or self.owners[node]
+        return self.scopes.get(node) or self.owners[node]
 
     def end(self, node: cst.CSTNode) -> int:
         """Return the place in `order` of the last node inside `node`."""

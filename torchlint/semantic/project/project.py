@@ -77,7 +77,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 K = TypeVar("K")
-_KEPT = 3_000_000
+_KEPT = 6_000_000
 """Characters of source whose analyses are remembered, but for those that are in use."""
 _PARSED = 4_000_000
 """Characters of source that one question has parsed; behind that the answer is taken to be yes."""

@@ -184,7 +184,7 @@ class Parameters:
             site = self._with_far(param, site)
             return site if declared.kind == "?" or site.kind == declared.kind else declared
         home = self._home(name)
-        if home is None and name not in self._passed:
+        if home is None and name not in self._passed and declared.kind not in COUNTED:
             site = self._from_elsewhere(param)
             if site.kind != "?" and declared.kind in ("?", site.kind):
                 return site
