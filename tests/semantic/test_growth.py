@@ -3,6 +3,8 @@ times, and not along each way through the project."""
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -13,12 +15,16 @@ import pytest
 
 from tests.checking import job
 from tests.semantic.test_project import analysed, probe, write
+from torchlint.engine import syntax
 from torchlint.run import projects
 from torchlint.run.projects import forget, outside_of
+from torchlint.semantic.code import guards
 from torchlint.semantic.code.flags import Flag
 from torchlint.semantic.project import programs
 from torchlint.semantic.project.project import Project
 from torchlint.semantic.time.heat import Grade, heat_of
+from torchlint.semantic.values.inferred import inferred
+from torchlint.source import python
 
 FILES = 12
 
@@ -168,3 +174,72 @@ def test_what_a_file_rests_on_is_kept_only_for_the_cache(traced: bool, tmp_path:
     outside = outside_of(job("", name="train.py", root=str(tmp_path), traced=traced))
     assert outside.is_ours("net")
     assert bool(projects._trails) is traced
+
+
+def test_a_neighbour_is_held_without_the_tree_that_cpython_made_of_it(tmp_path: Path) -> None:
+    """It takes as much memory as libcst's; where statements stand is told without it."""
+    text = "import torch\n\n\ndef show(x):\n    print(x)\n    return x\n"
+    module = analysed(
+        tmp_path, {"main.py": "import shown\n\nprobe(1)\n", "shown.py": text}, "main.py"
+    )
+    project = module.outside.project  # type: ignore[attr-defined]
+    neighbour = project.module(str(tmp_path / "shown.py"))
+    rows = [neighbour.statements.row(each) for each in neighbour.nodes(cst.Expr, cst.Return)]
+    assert rows == [5, 6]
+    tree = weakref.ref(python.read(text))
+    for recent in (python._trees, syntax._recent):
+        recent.clear()
+    gc.collect()
+    assert tree() is None
+    assert neighbour.statements.row(neighbour.nodes(cst.Return)[0]) == 6
+
+
+@pytest.mark.parametrize(
+    ("annotation", "asked"),
+    [("float", 0), ("int", 0), ("bool", 0), ("torch.Tensor", 1), ("str", 1), ("", 1)],
+)
+def test_calls_in_other_files_are_asked_of_no_number(
+    annotation: str, asked: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is annotated as a number is one whatever they pass, and lies on no device."""
+    hint = f": {annotation}" if annotation else ""
+    files = {
+        "step.py": f"import torch\n\ndef step(x{hint}):\n    probe(x)\n",
+        "train.py": (
+            "import torch\nfrom step import step\n\ndef train(model, loader, optimizer):\n"
+            "    for x in loader:\n        loss = model(x.cuda())\n        loss.backward()\n"
+            "        optimizer.step()\n        step(loss)\n"
+        ),
+    }
+    calls = counted(monkeypatch, Project, "passed")
+    module = analysed(tmp_path, files, "step.py")
+    inferred(module, probe(module).args[0].value)
+    assert sum(each.name == "step" for each in calls) == asked
+
+
+@pytest.mark.parametrize("files", [FILES, 2 * FILES])
+def test_who_adds_an_option_is_asked_of_files_that_hold_a_part_of_its_name(
+    files: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many = {
+        f"part{one}.py": f"from opts import args\n\ndef f{one}(x, default={one}): return x\n"
+        for one in range(files)
+    }
+    many["opts.py"] = (
+        "import argparse\np = argparse.ArgumentParser()\n"
+        "p.add_argument('--show-every', default=1)\nargs = p.parse_args()\n"
+    )
+    many["main.py"] = (
+        f"import {', '.join(f'part{one}' for one in range(files))}\nfrom opts import args\n\n"
+        "def train(model, loader, optimizer):\n    for step, x in enumerate(loader):\n"
+        "        loss = model(x.cuda())\n        loss.backward()\n        optimizer.step()\n"
+        "        if step % args.show_every == 0:\n            probe(loss)\n"
+    )
+    read: list[str] = []
+    defaults = guards._defaults
+    monkeypatch.setattr(
+        guards, "_defaults", lambda name, text: read.append(text) or defaults(name, text)
+    )
+    module = analysed(tmp_path, many, "main.py")
+    assert heat_of(module, probe(module)).grade is Grade.TRAIN
+    assert len({*read}) == 2  # the file itself holds it as well

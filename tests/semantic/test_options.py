@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from torchlint.run.projects import forget
 from torchlint.run.worker import analyse_job
 from torchlint.semantic.code import options
+from torchlint.source.python import around, walk
 from torchlint.testing.source import job
 
 TRAINER = """\
@@ -73,6 +75,34 @@ def test_a_file_that_only_names_a_class_is_not_parsed_for_how_its_objects_are_ma
     monkeypatch.setattr(options, "parsed", lambda text: read.append(text) or parsed(text))
     assert options._turned_on_by_place("Trainer", "1", "loud", "True", text) is on
     assert len(read) == parses
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x = 1\nmade = Net(\n    2,\n    3,\n)\ny = 2\n",
+        "@made(\n    Net(1)\n)\ndef f():\n    def g():\n        pass\n    return Net(2)\n",
+        "class Mine(\n    Net,\n):\n    def __init__(self):\n        super().__init__(1)\n",
+        "if a:\n    pass\nelse:\n    try:\n        b\n    except E:\n        Net(1)\n",
+        "match a:\n    case Net(1):\n        b\n    case _:\n        Net(2)\n",
+        "a = 1; b = Net(1); c = 2\r\nd = 3\r\n",
+        "a = 'x\x0cy'\n\x0cNet(1)\n",
+    ],
+)
+def test_nodes_around_a_word_are_those_of_the_statements_that_hold_it(text: str) -> None:
+    tree = ast.parse(text)
+    here = around(tree, text, "Net")
+    assert set(here) <= {*walk(tree)}
+    found = [[ast.dump(each) for each in args] for args in options._making("Net", here)]
+    assert found
+    assert found == [
+        [ast.dump(each) for each in args] for args in options._making("Net", walk(tree))
+    ]
+
+
+def test_of_a_long_file_the_statements_around_a_word_are_few() -> None:
+    text = "".join(f"def f{one}(x):\n    return g(x, {one})\n" for one in range(200)) + "Net(1)\n"
+    assert len(around(ast.parse(text), text, "Net")) < 10
 
 
 LOUD = TRAINER.replace("loud=False", "loud=True")
