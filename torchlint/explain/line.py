@@ -129,9 +129,9 @@ class Spots:
     def _own(self, statement: cst.CSTNode) -> Iterator[cst.CSTNode]:
         """Yield a statement and what lies in it; of a compound one, without its blocks."""
         blocks = list(self._blocks(statement)) if isinstance(statement, _COMPOUND) else []
-        order, ends = self.module.tree.order, self.module.tree.ends
-        hidden = [(order[block], ends[block]) for block in blocks]
-        low, high = order[statement], ends[statement]
+        order, end = self.module.tree.order, self.module.tree.end
+        hidden = [(order[block], end(block)) for block in blocks]
+        low, high = order[statement], end(statement)
         for node in self._all[low : high + 1]:
             if not any(first <= order[node] <= last for first, last in hidden):
                 yield node
