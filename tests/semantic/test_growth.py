@@ -3,6 +3,7 @@ times, and not along each way through the project."""
 
 from __future__ import annotations
 
+import ast
 import gc
 import weakref
 from collections import Counter
@@ -22,6 +23,7 @@ from torchlint.semantic.code import guards
 from torchlint.semantic.code.flags import Flag
 from torchlint.semantic.project import programs
 from torchlint.semantic.project.project import Project
+from torchlint.semantic.project.used import Said
 from torchlint.semantic.time.heat import Grade, heat_of
 from torchlint.semantic.values.inferred import inferred
 from torchlint.source import python
@@ -243,3 +245,22 @@ def test_who_adds_an_option_is_asked_of_files_that_hold_a_part_of_its_name(
     module = analysed(tmp_path, many, "main.py")
     assert heat_of(module, probe(module)).grade is Grade.TRAIN
     assert len({*read}) == 2  # the file itself holds it as well
+
+
+def test_what_a_file_uses_is_remembered_without_its_tree() -> None:
+    """Of each file of a project that is; a call holds all its arguments."""
+    text = (
+        "import lib\nname = f'lib.{kind}'\n\n"
+        "def main(args):\n    lib.run(args, lib.kinds[args.kind])\n"
+        "    run(*args, key=getattr(lib, name)(1))\n    lib.__dict__[name] = vars(lib)\n\nmain(1)\n"
+    )
+    tree = ast.parse(text)
+    held = [weakref.ref(each) for each in ast.walk(tree) if isinstance(each, ast.Call | ast.Name)]
+    said = Said(tree)
+    assert "lib" in said.names
+    takes = ast.parse("def run(a): pass").body[0]
+    assert isinstance(takes, ast.FunctionDef)
+    assert said.misfit("run", "main", takes.args) == "gives `key`, which is no parameter"
+    del tree
+    gc.collect()
+    assert [each() for each in held] == [None] * len(held)

@@ -8,7 +8,7 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol, TypeGuard
+from typing import NamedTuple, Protocol, TypeGuard
 
 from torchlint.base.regex import regex
 from torchlint.base.remembered import remembered
@@ -198,7 +198,7 @@ class Said:
         """By outermost function its parameters, None where its name may be another one's."""
         self._callees: set[ast.AST] = set()
         self._handed: set[tuple[str, str]] = set()
-        self._calls_of: defaultdict[tuple[str, str], list[ast.Call]] = defaultdict(list)
+        self._calls_of: defaultdict[tuple[str, str], list[_Arguments]] = defaultdict(list)
         self._labels: set[tuple[str, str]] = set()
         self._by_key: set[ast.AST] = set()
         self._assigned: set[ast.AST] = set()
@@ -224,6 +224,12 @@ class Said:
             self.loose |= set(map(_short, self._patterns(asked, around, 2)))
         for asked, around in self._taken_whole:
             self.whole |= set(map(_short, self._patterns(asked, around, 2)))
+        self._bound = {place for place, given in self._given.items() if given}
+        # What is remembered of a file holds nothing of its tree.
+        for nodes in (self._callees, self._by_key, self._assigned, self._given):
+            nodes.clear()
+        for several in (self._calls, self._modules, self._taken_whole):
+            several.clear()
 
     def _walk(self, tree: ast.Module) -> None:
         todo: list[tuple[ast.AST, str]] = [(tree, "")]
@@ -262,7 +268,7 @@ class Said:
                 self._calls.append((node, place))
                 if isinstance(node.func, ast.Name):
                     self._callees.add(node.func)
-                    self._calls_of[node.func.id, around].append(node)
+                    self._calls_of[node.func.id, around].append(_arguments(node))
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
                 return self._define(node, place, around)
             case ast.Import() | ast.ImportFrom():
@@ -324,10 +330,13 @@ class Said:
         """Return how a place calls a name, and does nothing else with it, that the parameters of
         what it stands for do not take; None where it may."""
         calls = self._calls_of.get((name, around), ())
-        bound = any(self._given.get((at, name)) for at in (around, ""))
+        bound = not self._bound.isdisjoint(((around, name), ("", name)))
         if takes is None or bound or (name, around) in self._handed:
             return None
-        problems = [_problem(each, takes) for each in calls]
+        problems = [
+            problem(takes, 0, each.places, each.keywords, open_ended=each.open_ended)
+            for each in calls
+        ]
         return problems[0] if problems and None not in problems else None
 
     def words(self, around: str) -> tuple[set[str], set[str]]:
@@ -498,13 +507,18 @@ def _alone(node: ast.AST) -> str:
     return ""
 
 
-def _problem(call: ast.Call, takes: ast.arguments) -> str | None:
-    """Return how a call does not fit parameters; None where it may."""
+class _Arguments(NamedTuple):
+    """What a call gives: how many by place, the keywords, and whether there may be more."""
+
+    places: int
+    keywords: list[str]
+    open_ended: bool
+
+
+def _arguments(call: ast.Call) -> _Arguments:
     stars = [isinstance(each, ast.Starred) for each in call.args]
-    names = [each.arg for each in call.keywords]
-    known = [each for each in names if each is not None]
-    open_ended = any(stars) or len(known) < len(names)
-    return problem(takes, 0, stars.count(False), known, open_ended=open_ended)
+    known = [each.arg for each in call.keywords if each.arg is not None]
+    return _Arguments(stars.count(False), known, any(stars) or len(known) < len(call.keywords))
 
 
 def _is_guard(node: ast.AST) -> TypeGuard[ast.If]:
