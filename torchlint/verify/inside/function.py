@@ -89,7 +89,7 @@ class Function:
         values |= self._names(effects) | effects.values
         values["raised"] = "" if raised is None else _told(raised)
         taken = self._without_folder(snapshot(values, states, aliases=True))
-        torch.save(taken, path)  # torchlint: ignore[TL508] one call, not a training loop
+        torch.save(taken, path)
         after = snapshot({"inputs": inputs})
         return {
             "mutates": not self.settings["grad"] and _differ(before, after),
