@@ -174,7 +174,7 @@ class _GraphSearch(ValueSearch):
 
     def run(self) -> None:
         """Follow all that is noted, until the answer cannot change."""
-        while self._todo and self.worst < GraphOutcome.UNKNOWN:
+        while self._todo and self.worst < GraphOutcome.WANTED:
             self._at = self._todo.pop()
             self.around(self._at)
 
@@ -423,7 +423,7 @@ class _GraphSearch(ValueSearch):
                 self.end(GraphOutcome.UNKNOWN)
 
     def _kept(self, node: cst.Attribute) -> None:
-        """Follow the reads of ``self.x``, where no other file can read it."""
+        """Follow the reads of ``self.x``: those of its class, where other files may read it."""
         cls = self.module.class_of(node)
         name = node.attr.value
         if dotted_text(node.value) != "self" or cls is None:
@@ -431,14 +431,14 @@ class _GraphSearch(ValueSearch):
             return
         if self.known(cls, name):
             return
-        inside = scopes(self.module)
-        if inside.family_outside(cls) or self.module.outside.others_say(
+        others = scopes(self.module).family_outside(cls) or self.module.outside.others_say(
             partial(_names_attribute, name), near=False
-        ):
+        )
+        if others:
             self.end(GraphOutcome.UNKNOWN)
-            return
         for read in self.module.nodes(cst.Attribute):
-            if read.attr.value == name and not _stored_to(self.module, read):
+            mine = not others or self.module.class_of(read) is cls
+            if read.attr.value == name and mine and not _stored_to(self.module, read):
                 self.value(read)
 
     # -- returns -----------------------------------------------------------------------------------
