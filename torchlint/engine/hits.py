@@ -30,7 +30,7 @@ from torchlint.semantic.code.bindings import imported_over
 from torchlint.semantic.code.text import reasoned
 from torchlint.semantic.module import Module
 from torchlint.semantic.project.outside import Outside
-from torchlint.semantic.time.heat import not_used
+from torchlint.semantic.time.heat import cannot_run
 from torchlint.semantic.uses.assumptions import broken
 from torchlint.source.python import MisreadError
 
@@ -43,7 +43,7 @@ _RECORD = (
     "The file stands among what programs wrote, and may be a copy that says how a run was made."
 )
 
-_UNUSED = "Nothing runs this code, so that nothing is gained."
+_FAILS = "This code ends in an error, so that nothing is gained."
 
 Found = tuple[tuple[Finding, ...], tuple[Note, ...]]
 """What the rules find in a file, and what to say of those that crashed."""
@@ -155,7 +155,7 @@ def _proven(module: Module, hit: Hit, strict: bool) -> Hit:
     for stays, note in (
         (reasoned(module, hit.node), _SAID),
         (module.outside.recorded(), _RECORD),
-        (not_used(module, hit.node), _UNUSED),
+        (cannot_run(module, hit.node), _FAILS),
     ):
         if stays:
             return replace(hit, fix=replace(fix, safety=Safety.SUGGESTION, note=note))

@@ -142,15 +142,23 @@ def not_used(module: Module, node: cst.CSTNode) -> tuple[Why, ...]:
     """Return, as evidence, that the file of a node cannot be imported, that what follows it ends in
     an error, or that nothing in the program uses what it stands in, with a file that would and
     fails; nothing where it may be used."""
-    if (broken := broken_import(module)) is not None:
-        return (Why(f"this file fails at import: {broken[1]}", broken[0]),)
-    if (failure := fails_after(module, node)) is not None:
-        return (Why(f"each run of it ends in an error: {failure[1]}", failure[0]),)
+    if fails := cannot_run(module, node):
+        return fails
     name = unused(module, node)
     if name is None:
         return ()
     why, failing = _no_use(module, name, node), module.outside.failing_user(name)
     return (Why(f"{why.text}, as {failing}", why.node) if failing is not None else why,)
+
+
+def cannot_run(module: Module, node: cst.CSTNode) -> tuple[Why, ...]:
+    """Return, as evidence, that the file of a node cannot be imported, or that what follows it ends
+    in an error; nothing where it may run."""
+    if (broken := broken_import(module)) is not None:
+        return (Why(f"this file fails at import: {broken[1]}", broken[0]),)
+    if (failure := fails_after(module, node)) is not None:
+        return (Why(f"each run of it ends in an error: {failure[1]}", failure[0]),)
+    return ()
 
 
 def _no_use(module: Module, name: str, node: cst.CSTNode) -> Why:
