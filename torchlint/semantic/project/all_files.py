@@ -14,7 +14,7 @@ from torchlint.semantic.project.broken import Broken
 from torchlint.semantic.project.caller_files import CallerFiles
 from torchlint.semantic.project.definitions import Definitions
 from torchlint.semantic.project.files import Files
-from torchlint.semantic.project.offered import Offered
+from torchlint.semantic.project.offered import Offered, is_packaged
 from torchlint.semantic.project.programs import Meetings
 from torchlint.semantic.project.reach import stem_of
 from torchlint.semantic.project.scripts import Scripts
@@ -45,6 +45,7 @@ class AllFiles:
             "flag": self.caller_files.with_flag,
             "graphless": self.caller_files.may_be_graphless,
             "offered": self.offered.holds,
+            "packaged": functools.partial(is_packaged, files),
             "often": self.caller_files.may_run_often,
             "reached": self.together.any_reaches,
             "says": self.together.say,

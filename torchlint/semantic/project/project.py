@@ -16,7 +16,6 @@ from torchlint.semantic.project.analyses import Analyses
 from torchlint.semantic.project.calls_elsewhere import CallsElsewhere
 from torchlint.semantic.project.definitions import Definitions
 from torchlint.semantic.project.files import Files
-from torchlint.semantic.project.offered import is_packaged
 
 if TYPE_CHECKING:
     from torchlint.semantic.module import Module
@@ -149,7 +148,7 @@ class Project:
         """Say whether a file lies in a package that was installed, or whose project holds no
         program: those who train with it are elsewhere; False for a project of too many files, and
         where only a part of the package is in view."""
-        found: bool = is_packaged(self.files, path) and self.files.ask(("library", ""))
+        found: bool = self.files.ask(("library", "")) and self.files.ask(("packaged", path))
         return found
 
     def settle(self) -> None:
