@@ -52,13 +52,23 @@ async def test_an_unsafe_fix_says_what_it_changes(editor: Editor) -> None:
     assert not fix.is_preferred
 
 
-async def test_a_title_is_a_sentence_and_each_is_there_once(editor: Editor) -> None:
-    uri = editor.write("a.py", TWO)
-    await editor.shown(uri, TWO)
+@pytest.mark.parametrize(
+    ("more", "fixes"),
+    [("", ["TL102: Pass device= to the factory"]), ("x = 1  # noqa: TL101\n", [", column "] * 2)],
+    ids=["one fix for both", "each its own, as a comment may keep one back"],
+)
+async def test_a_title_is_a_sentence_and_each_is_there_once(
+    editor: Editor, more: str, fixes: list[str]
+) -> None:
+    text = TWO + more
+    uri = editor.write("a.py", text)
+    await editor.shown(uri, text)
     titles = [each.title for each in await editor.actions(uri, 5)]
     assert len(set(titles)) == len(titles)
     assert sum("Ignore on this line" in each for each in titles) == 1
-    assert sum(each.startswith("TL102: ") and ", column " in each for each in titles) == 2
+    told = [each for each in titles if "Pass device=" in each]
+    assert len(told) == len(fixes)
+    assert all(part in each for part, each in zip(fixes, told, strict=True))
     assert max(map(len, titles)) < 80
 
 
