@@ -33,6 +33,8 @@ IN_OPS = {
 }  # fmt: skip
 BUILT = "from setuptools import Extension\nExtension('lib.plots', ['lib/a.pyx'])\n"
 WRITES = "from pathlib import Path\nPath('lib/plots.py').write_text('')\n"
+TAKES = "from nets import Net, A"
+KEEPS = "class Model:\n    def __init__(self): self.Net = 1\n"
 SCRIPT = "from nets import Net\nif __name__ == '__main__':\n    Net()\n"
 
 
@@ -122,6 +124,21 @@ def why(root: Path, files: dict[str, str], path: str = "run.py") -> str | None:
         ({**OURS, "run.py": "from lib.nets import Net\nfrom lib.six.moves import range\n",
           "lib/six.py": "X = 1\n"}, "lib.six.moves"),
         ({**OURS, "lib/run.py": PLOTS, "run.py": "from lib.run import plot"}, "lib.plots"),
+        ({"run.py": TAKES, "nets.py": "from parts import *\nA = 1", "parts.py": "B = 1"}, "Net"),
+        ({"run.py": TAKES, "nets.py": f"A = 1\n{KEEPS}"}, "Net"),
+        ({"run.py": TAKES, "nets.py": f"from a import *\n{KEEPS}", "a.py": "from b import *\nA = 1",
+          "b.py": "from a import *"}, "Net"),
+        ({"run.py": "import lib.a", "lib/__init__.py": "", "lib/a.py": "from .nets import Net, A",
+          "lib/nets.py": "from .parts import *\nA = 1", "lib/parts.py": KEEPS}, "Net"),
+        ({"run.py": TAKES, "nets.py": "from parts import *\nA = 1", "parts.py": "Net = 1"}, None),
+        ({"run.py": TAKES, "nets.py": "from torch.nn import *\nA = 1"}, None),
+        ({"run.py": TAKES, "nets.py": "from a import *\nA = 1", "a.py": "from timm import *"}, None),
+        ({"run.py": TAKES, "nets.py": "from a import *\nA = 1",
+          "a.py": "def __getattr__(name): return name"}, None),
+        ({"run.py": TAKES, "nets.py": "if A:\n    from timm import *\nA = 1"}, None),
+        ({"run.py": TAKES, "nets.py": "from a import *\nA = 1", "a.py": "globals()['N'] = 1"}, None),
+        ({"run.py": TAKES, "nets.py": f"A = 1\nfrom .Net import *\n{KEEPS}"}, None),
+        ({"run.py": f"try:\n    {TAKES}\nexcept OSError: 1", "nets.py": f"A = 1\n{KEEPS}"}, None),
     ],
 )  # fmt: skip
 def test_what_cannot_be_imported(files: dict[str, str], answer: str | None, tmp_path: Path) -> None:
