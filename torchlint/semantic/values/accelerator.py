@@ -60,10 +60,15 @@ _CHOOSES = regex(
 )
 _REJECTED = r"[\"'](?:gpu|GPU|CUDA|Cuda|nvidia|tpu|TPU)(?::\d+)?[\"']"
 """A text of which torch makes no device (torch 2.13, c10/core/Device.cpp): ``.to`` raises."""
-_TAKES_REJECTED = regex(
-    rf"^[^\S\n]*[\w.]*\bdevice[^\S\n]*(?::[^=\n]+)?=\s*(?:torch\.device\(\s*)?{_REJECTED}"
-    rf"|\btorch\.device\(\s*{_REJECTED}|\.to\(\s*{_REJECTED}",
-    re.MULTILINE,
+_TAKES_REJECTED = Wording(
+    regex(
+        rf"^[^\S\n]*[\w.]*\bdevice[^\S\n]*(?::[^=\n]+)?=\s*(?:torch\.device\(\s*)?{_REJECTED}"
+        rf"|\btorch\.device\(\s*{_REJECTED}|\.to\(\s*{_REJECTED}",
+        re.MULTILINE,
+    ),
+    tuple(
+        f"{mark}{name}" for mark in "'\"" for name in ("gpu", "GPU", "C", "nvidia", "tpu", "TPU")
+    ),
 )
 _MOVED_THERE = regex(rf"(?:\.to|\btorch\.device)\(\s*(?:(?:self\.)?device\b|{_REJECTED})")
 _NO_CUDA = regex(
@@ -180,15 +185,16 @@ def _asks_for_no_device(module: Module) -> bool:
     rejects, ``"gpu" if torch.cuda.is_available() else "cpu"``: what runs of it runs on the CPU."""
     say = partial(module.outside.others_say, near=False)
     return (
-        not _names_accelerator(module.text)
-        and (_takes_rejected(module.text) or say(_takes_rejected) is True)
+        (_takes_rejected(module.text) or say(_takes_rejected) is True)
+        and not _names_accelerator(module.text)
         and (_moves_there(module.text) or say(_moves_there) is True)
         and say(_names_accelerator) is False
     )
 
 
 def _takes_rejected(text: str) -> bool:
-    return _TAKES_REJECTED.search(_COMMENT.sub("", text)) is not None
+    found = _TAKES_REJECTED.search(text) is not None
+    return found and _TAKES_REJECTED.search(_COMMENT.sub("", text)) is not None
 
 
 def _moves_there(text: str) -> bool:
@@ -199,7 +205,7 @@ def _names_accelerator(text: str) -> bool:
     """Say whether a file names an accelerator that torch knows, or has a device from elsewhere."""
     code = _COMMENT.sub("", text)
     bound = _BOUND_DEVICE.findall(code)
-    named = _NO_CUDA.sub("", _TAKES_REJECTED.sub("", code))
+    named = _NO_CUDA.sub("", _TAKES_REJECTED.pattern.sub("", code))
     return _NAMES_ACCELERATOR.search(named) is not None or not all(
         map(_KNOWN_DEVICE.fullmatch, bound)
     )
