@@ -195,6 +195,38 @@ def test_who_would_use_a_definition_is_named(run: str, why: str, tmp_path: Path)
     assert f"nothing in this program uses `train`{why}" in {each.why_hot[0].text for each in found}
 
 
+FAILING = ", as `run.py` fails at import: `steps.py` defines no `gone`"
+METER = """\
+class Meter:
+    def update(self, net, loader, opt):
+        for x in loader:
+            loss = net(x.cuda()).mean()
+            loss.backward()
+            opt.step()
+            print(loss.item())
+"""
+
+
+@pytest.mark.parametrize(
+    ("run", "why"),
+    [
+        ("from steps import Meter, gone\nMeter().update(1, 2, 3)\n", FAILING),
+        ("import steps\nfrom steps import gone\nm = steps.Meter()\nm.update(1, 2, 3)\n", FAILING),
+        ("from steps import Meter, gone\ndef fit(m=Meter()):\n    m.update(1, 2, 3)\nfit()\n", FAILING),
+        ("from steps import Meter, gone\nm = Meter()\n# m.update(1)\n", ""),
+        ("from steps import gone\nlog.update(1)\n", ""),
+    ],
+)  # fmt: skip
+def test_who_would_use_a_method_is_named(run: str, why: str, tmp_path: Path) -> None:
+    text = f"import torch\n{METER}"
+    main = "from steps import Meter\nprint(Meter().name)"
+    project_of(tmp_path, {"steps.py": text, "run.py": run, "main.py": main})
+    forget()
+    found = analyse_job(job(text, name="steps.py", root=str(tmp_path))).findings
+    said = {each.why_hot[0].text.partition("`")[2] for each in found}
+    assert said == {f"Meter.update`{why}"}
+
+
 @pytest.mark.parametrize(
     ("above", "row"),
     [
