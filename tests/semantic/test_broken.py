@@ -132,6 +132,7 @@ def why(root: Path, files: dict[str, str], path: str = "run.py") -> str | None:
           "lib/nets.py": "from .parts import *\nA = 1", "lib/parts.py": KEEPS}, "Net"),
         ({"run.py": TAKES, "nets.py": "from parts import *\nA = 1", "parts.py": "Net = 1"}, None),
         ({"run.py": TAKES, "nets.py": "from torch.nn import *\nA = 1"}, None),
+        ({"run.py": TAKES, "nets.py": "from a import *\nA = 1", "a.py": "", "old/a.py": ""}, None),
         ({"run.py": TAKES, "nets.py": "from a import *\nA = 1", "a.py": "from x import *"}, None),
         ({"run.py": TAKES, "nets.py": "from a import *\nA = 1",
           "a.py": "def __getattr__(name): return name"}, None),
@@ -212,7 +213,7 @@ class Meter:
     [
         ("from steps import Meter, gone\nMeter().update(1, 2, 3)\n", FAILING),
         ("import steps\nfrom steps import gone\nm = steps.Meter()\nm.update(1, 2, 3)\n", FAILING),
-        ("from steps import Meter, gone\ndef fit(m=Meter()):\n    m.update(1, 2, 3)\nfit()\n", FAILING),
+        ("from steps import Meter, gone\ndef fit(m):\n    m.update(1, 2)\nfit(Meter())", FAILING),
         ("from steps import Meter, gone\nm = Meter()\n# m.update(1)\n", ""),
         ("from steps import gone\nlog.update(1)\n", ""),
     ],

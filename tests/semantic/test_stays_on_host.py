@@ -167,6 +167,7 @@ CPU_TEST = "def cast(x, device):\n    if device == 'cpu':\n        return x\n   
         ("import sys\ndevice = sys.argv[1] or 'gpu'\n", True),
         (f"device = {GPU}\nNet().cuda()\n", True),
         ("model = LGBMClassifier(device='gpu')\ndevice = torch.device(0)\n", True),
+        ("class Config:\n    device: str = 'gpu'\ndevice = parse(Config).device\n", True),
     ],
 )  # fmt: skip
 def test_a_device_that_torch_rejects_is_no_accelerator(
@@ -181,6 +182,7 @@ def test_a_device_that_torch_rejects_is_no_accelerator(
     [
         (f"device = {GPU}\n", False),
         ("device = 'gpu' if torch.cuda.device_count() else 'cpu'\n", False),
+        ("trees = LGBMClassifier(\n    device='gpu',\n)\nfrom conf import device\n", True),
         ("device = torch.device('cuda')\n", True),
         ("device = 'gpu'\nif device == 'gpu':\n    device = 0\n", True),
     ],

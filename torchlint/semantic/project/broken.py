@@ -166,7 +166,10 @@ class Broken:
             return True
         for dotted in _STAR.findall(text):
             source = self._search.module(home, dotted)
-            if source is None or dotted.partition(".")[0] in sys.stdlib_module_names:
+            first, dot, _ = dotted.partition(".")
+            if source is None or first in sys.stdlib_module_names:
+                return True
+            if not dot and not self._is_only(source):
                 return True
             if source not in seen:
                 seen.add(source)

@@ -62,7 +62,7 @@ _REJECTED = r"[\"'](?:gpu|GPU|CUDA|Cuda|nvidia|tpu|TPU)(?::\d+)?[\"']"
 """A text of which torch makes no device (torch 2.13, c10/core/Device.cpp): ``.to`` raises."""
 _TAKES_REJECTED = Wording(
     regex(
-        rf"^[^\S\n]*[\w.]*\bdevice[^\S\n]*(?::[^=\n]+)?=\s*(?:torch\.device\(\s*)?{_REJECTED}"
+        rf"^[^\S\n]*[\w.]*\bdevice[^\S\n]+=[^\S\n]+(?:torch\.device\(\s*)?{_REJECTED}"
         rf"|\btorch\.device\(\s*{_REJECTED}|\.to\(\s*{_REJECTED}",
         re.MULTILINE,
     ),
