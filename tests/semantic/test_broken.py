@@ -33,6 +33,8 @@ IN_OPS = {
 }  # fmt: skip
 BUILT = "from setuptools import Extension\nExtension('lib.plots', ['lib/a.pyx'])\n"
 WRITES = "from pathlib import Path\nPath('lib/plots.py').write_text('')\n"
+TAKES = "from nets import Net, A"
+KEEPS = "class Model:\n    def __init__(self): self.Net = 1\n"
 SCRIPT = "from nets import Net\nif __name__ == '__main__':\n    Net()\n"
 
 
@@ -122,6 +124,22 @@ def why(root: Path, files: dict[str, str], path: str = "run.py") -> str | None:
         ({**OURS, "run.py": "from lib.nets import Net\nfrom lib.six.moves import range\n",
           "lib/six.py": "X = 1\n"}, "lib.six.moves"),
         ({**OURS, "lib/run.py": PLOTS, "run.py": "from lib.run import plot"}, "lib.plots"),
+        ({"run.py": TAKES, "nets.py": "from parts import *\nA = 1", "parts.py": "B = 1"}, "Net"),
+        ({"run.py": TAKES, "nets.py": f"A = 1\n{KEEPS}"}, "Net"),
+        ({"run.py": TAKES, "nets.py": f"from a import *\n{KEEPS}", "a.py": "from b import *\nA = 1",
+          "b.py": "from a import *"}, "Net"),
+        ({"run.py": "import lib.a", "lib/__init__.py": "", "lib/a.py": "from .nets import Net, A",
+          "lib/nets.py": "from .parts import *\nA = 1", "lib/parts.py": KEEPS}, "Net"),
+        ({"run.py": TAKES, "nets.py": "from parts import *\nA = 1", "parts.py": "Net = 1"}, None),
+        ({"run.py": TAKES, "nets.py": "from torch.nn import *\nA = 1"}, None),
+        ({"run.py": TAKES, "nets.py": "from a import *\nA = 1", "a.py": "", "old/a.py": ""}, None),
+        ({"run.py": TAKES, "nets.py": "from a import *\nA = 1", "a.py": "from x import *"}, None),
+        ({"run.py": TAKES, "nets.py": "from a import *\nA = 1",
+          "a.py": "def __getattr__(name): return name"}, None),
+        ({"run.py": TAKES, "nets.py": "if A:\n    from timm import *\nA = 1"}, None),
+        ({"run.py": TAKES, "nets.py": "from a import *\nA = 1", "a.py": "globals()[A] = 1"}, None),
+        ({"run.py": TAKES, "nets.py": f"A = 1\nfrom .Net import *\n{KEEPS}"}, None),
+        ({"run.py": f"try:\n    {TAKES}\nexcept OSError: 1", "nets.py": f"A = 1\n{KEEPS}"}, None),
     ],
 )  # fmt: skip
 def test_what_cannot_be_imported(files: dict[str, str], answer: str | None, tmp_path: Path) -> None:
@@ -176,6 +194,38 @@ def test_who_would_use_a_definition_is_named(run: str, why: str, tmp_path: Path)
     forget()
     found = analyse_job(job(text, name="steps.py", root=str(tmp_path))).findings
     assert f"nothing in this program uses `train`{why}" in {each.why_hot[0].text for each in found}
+
+
+FAILING = ", as `run.py` fails at import: `steps.py` defines no `gone`"
+METER = """\
+class Meter:
+    def update(self, net, loader, opt):
+        for x in loader:
+            loss = net(x.cuda()).mean()
+            loss.backward()
+            opt.step()
+            print(loss.item())
+"""
+
+
+@pytest.mark.parametrize(
+    ("run", "why"),
+    [
+        ("from steps import Meter, gone\nMeter().update(1, 2, 3)\n", FAILING),
+        ("import steps\nfrom steps import gone\nm = steps.Meter()\nm.update(1, 2, 3)\n", FAILING),
+        ("from steps import Meter, gone\ndef fit(m):\n    m.update(1, 2)\nfit(Meter())", FAILING),
+        ("from steps import Meter, gone\nm = Meter()\n# m.update(1)\n", ""),
+        ("from steps import gone\nlog.update(1)\n", ""),
+    ],
+)  # fmt: skip
+def test_who_would_use_a_method_is_named(run: str, why: str, tmp_path: Path) -> None:
+    text = f"import torch\n{METER}"
+    main = "from steps import Meter\nprint(Meter().name)"
+    project_of(tmp_path, {"steps.py": text, "run.py": run, "main.py": main})
+    forget()
+    found = analyse_job(job(text, name="steps.py", root=str(tmp_path))).findings
+    said = {each.why_hot[0].text.partition("`")[2] for each in found}
+    assert said == {f"Meter.update`{why}"}
 
 
 @pytest.mark.parametrize(

@@ -137,3 +137,61 @@ class Net(nn.Module):
 def test_a_function_for_the_host(name: str, body: str, test: str, device: str | None) -> None:
     source = SHIFT.replace("NAME", name).replace("BODY", body).replace("TEST", test)
     assert value_of(source).device == device
+
+
+LOOP = """
+    for x, y in loader:
+        x, y = x.to(device), y.to(device)
+        loss = nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        opt.step()
+"""
+RUN = f"from nets import Net, loader, opt\nmodel = Net().to(device)\nfor _ in range(9):{LOOP}"
+GPU = "'gpu' if torch.cuda.is_available() else 'cpu'"
+CPU_TEST = "def cast(x, device):\n    if device == 'cpu':\n        return x\n    else:\n"
+
+
+@pytest.mark.parametrize(
+    ("device", "accelerated"),
+    [
+        (f"device = {GPU}\n", False),
+        ("device = torch.device('gpu:0' if torch.cuda.is_available() else 'cpu')\n", False),
+        ("use = torch.cuda.device_count()\ndevice = 'GPU' if use else 'cpu'\n", False),
+        ("device = 'gpu'  # cuda\n", False),
+        (f"device = {GPU}\n{CPU_TEST}        return torch.cuda.FloatTensor(x)\n", False),
+        ("device = 'cuda' if torch.cuda.is_available() else 'cpu'\n", True),
+        (f"device = {GPU}\nif device == 'gpu':\n    device = 'cuda'\n", True),
+        (f"device = {GPU}\ndevice = torch.device(DEVICES[device])\n", True),
+        (f"kind = {GPU}\ndevice = pick(kind)\n", True),
+        (f"import lightning\ndevice = {GPU}\nlightning.Trainer(accelerator=device)\n", True),
+        ("import sys\ndevice = sys.argv[1] or 'gpu'\n", True),
+        (f"device = {GPU}\nNet().cuda()\n", True),
+        ("model = LGBMClassifier(device='gpu')\ndevice = torch.device(0)\n", True),
+        ("class Config:\n    device: str = 'gpu'\ndevice = parse(Config).device\n", True),
+    ],
+)  # fmt: skip
+def test_a_device_that_torch_rejects_is_no_accelerator(
+    tmp_path: Path, device: str, accelerated: bool
+) -> None:
+    files = {"run.py": f"{HEAD}{device}{RUN}"}
+    assert on_accelerator(analysed(tmp_path, files, "run.py")) is accelerated
+
+
+@pytest.mark.parametrize(
+    ("device", "accelerated"),
+    [
+        (f"device = {GPU}\n", False),
+        ("device = 'gpu' if torch.cuda.device_count() else 'cpu'\n", False),
+        ("trees = LGBMClassifier(\n    device='gpu',\n)\nfrom conf import device\n", True),
+        ("device = torch.device('cuda')\n", True),
+        ("device = 'gpu'\nif device == 'gpu':\n    device = 0\n", True),
+    ],
+)
+def test_a_device_from_another_file_may_be_rejected(
+    tmp_path: Path, device: str, accelerated: bool
+) -> None:
+    files = {
+        "steps.py": f"{HEAD}def train(model, loader, opt, device):{LOOP}",
+        "run.py": f"{HEAD}from steps import train\n{device}train(Net(), loader, opt, device)\n",
+    }
+    assert on_accelerator(analysed(tmp_path, files, "steps.py")) is accelerated

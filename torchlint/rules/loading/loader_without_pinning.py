@@ -16,7 +16,8 @@ batches, gives what `expand` or the like has made and nothing has copied, the fi
 has no fix: `Tensor.pin_memory` raises where several elements are one place in memory. A class that
 derives from `DataLoader` is one of them, where no file of the project speaks of pinning and loops
 over loaders move their batches. Not where all that the loops move is what they have joined or
-computed of the batches on the host, nor in a program whose device is Apple's alone.
+computed of the batches on the host, nor where a batch is a graph of dgl, which pinning leaves as it
+is, nor in a program whose device is Apple's alone.
 
 ## Setup
 ```python

@@ -25,8 +25,9 @@ project that speaks of no loader: nothing pins that memory;
 elements that do not lie in a row, `x[:, 1:]`, which are put in other memory first; what is made of
 tensors that are on the device, rows of a table that an object keeps, batches of a loader that moves
 them itself (timm's); what another package makes of a batch and of what the step has computed;
-networks; a program whose device is Apple's alone, which takes no pinned memory; and what the host
-reads in the same expression, `x.to(device).tolist()`, as it then waits all the same. What a
+networks; graphs of dgl, which no loader pins; a program whose device is Apple's alone, which takes
+no pinned memory; and what the host reads in the same expression, `x.to(device).tolist()`, as it
+then waits all the same. What a
 tokenizer makes in the step (`return_tensors=`) is an `info` that says where it should be made, and
 so is what is only copied back to the host: it should stay there. What a training step cuts out of
 an array, `torch.from_numpy(data[i : i + n])`, is an `info` that says to pin it first.
@@ -174,6 +175,7 @@ from torchlint.semantic.code.tree import attr_of, has_star, is_name, method_call
 from torchlint.semantic.data.datasets import cuda_samples, sample_cost, takes_samples
 from torchlint.semantic.data.evaluated_batches import ends_in_wait, worked_on_in_batch
 from torchlint.semantic.data.expanded import expanded_in_batch
+from torchlint.semantic.data.graphs import is_dgl_graph
 from torchlint.semantic.data.loader_settings import pin_word
 from torchlint.semantic.data.loaders import (
     brought_by_framework,
@@ -472,6 +474,7 @@ def _blocking(module: Module, node: cst.Call) -> Transfer | None:
         or cast_before(module, transfer.source)
         or is_network_moved(module, transfer.source)
         or _scattered(transfer.source)
+        or is_dgl_graph(module, transfer.source)
         or _waited_for(module, node)
         or _asked_before(module, transfer)
         or _older_than_loops(module, transfer.source)

@@ -47,7 +47,7 @@ def expanded_in_batch(module: Module, loader: cst.Call) -> str | None:
     """
     bound = arguments_of(module, loader, DATALOADER)
     collate, dataset = bound.value("collate_fn"), bound.value("dataset")
-    functions = [] if collate is None else _functions(module, collate)
+    functions = [] if collate is None else functions_behind(module, collate)
     whole = collate is None and is_name(bound.value("batch_size"), "None")
     if dataset is not None and (whole or any(_keeps_samples(*each) for each in functions)):
         value = inferred(module, dataset)
@@ -56,7 +56,7 @@ def expanded_in_batch(module: Module, loader: cst.Call) -> str | None:
         )
         functions += [each for each in found if each is not None]
     for where, function in functions:
-        for given in _gives(where, function):
+        for given in given_by(where, function):
             expanded = _expanded(where, given)
             if expanded is not None:
                 return expanded[0].shown(expanded[1])
@@ -64,7 +64,7 @@ def expanded_in_batch(module: Module, loader: cst.Call) -> str | None:
 
 
 @question(circular=())
-def _functions(module: Module, node: cst.BaseExpression) -> list[tuple[Module, Function]]:
+def functions_behind(module: Module, node: cst.BaseExpression) -> list[tuple[Module, Function]]:
     """Return the functions in view that an expression may be."""
     value = inferred(module, node)
     if isinstance(value.node, (cst.FunctionDef, cst.Lambda)):
@@ -94,10 +94,10 @@ def _functions(module: Module, node: cst.BaseExpression) -> list[tuple[Module, F
             ]
         case cst.IfExp():
             behind = [(module, node.body), (module, node.orelse)]
-    return [each for where, part in behind for each in _functions(where, part)]
+    return [each for where, part in behind for each in functions_behind(where, part)]
 
 
-def _gives(module: Module, function: Function) -> Iterator[cst.BaseExpression]:
+def given_by(module: Module, function: Function) -> Iterator[cst.BaseExpression]:
     """Yield what a function returns, or yields."""
     yield from definitions_behind.returned(module, function)
     for each in module.within(function.body, cst.Yield):
@@ -109,7 +109,7 @@ def _keeps_samples(module: Module, function: Function) -> bool:
     """Say whether a collate function gives the samples as they are: ``return batch``,
     ``tuple(zip(*batch))``, ``batch[0]``."""
     params = {param.name.value for param in function.params.params}
-    for given in _gives(module, function):
+    for given in given_by(module, function):
         at: cst.CSTNode = given
         while isinstance(at, (cst.Call, cst.Subscript)):
             if isinstance(at, cst.Subscript):

@@ -74,9 +74,11 @@ class AllFiles:
 
     def _failing_user(self, path: str, name: str) -> str | None:
         fails = self._imports_that_fail()
-        for other in sorted(self.together.holding(f"{stem_of(path)} {name}") - {path}):
+        words = name.split(".")
+        for other in sorted(self.together.holding(" ".join((stem_of(path), *words))) - {path}):
             why = fails.file(other)
-            if why is not None and any(True for _ in spoken(self.files.text(other) or "", name)):
+            text = self.files.text(other) or "" if why is not None else ""
+            if all(any(True for _ in spoken(text, each)) for each in words):
                 return f"`{os.path.relpath(other, self.files.search.root)}` fails at import: {why}"
         use = self._use()
         return use.misfit(path, name) if use is not None else None

@@ -20,11 +20,12 @@ from torchlint.semantic.project.reach import stem_of
 from torchlint.semantic.project.search import LIBRARIES, Search
 
 _GIVES_ANY = regex(
-    r"^[ \t]*from\s+\S+\s+import\s+\*|__getattr__|__path__|globals\(\)|setattr\(|\bexec\("
-    r"|sys\.modules|_sys\b|LazyModule|lazy_?import",
-    re.MULTILINE,
+    r"__getattr__|__path__|globals\(\)|setattr\(|\bexec\(|sys\.modules|_sys\b|LazyModule|lazy_?import"
 )
 """A module that may give names which its text does not hold."""
+_STAR = regex(r"^[^#\n]*\bfrom\s+(\S+)\s+import\s+\*", re.MULTILINE)
+_OF_ANOTHER = regex(r"[\w\])]\.$")
+"""What stands before the name of an attribute: ``self.net``, not ``from .net import``."""
 
 _BY_PATH = regex(r"spec_from_file_location|SourceFileLoader|load_source|run_path|\bexec\(")
 """What runs a file without the packages around it."""
@@ -136,28 +137,45 @@ class Broken:
         project from which it is imported, or the module where that has moved; None where there is
         none.
 
-        Unknown is a module that Python or a library has as well, one that takes names from
-        elsewhere, and what may be a module itself."""
+        Unknown is a module that Python or a library has as well, and what may be a module
+        itself."""
         first, _, rest = dotted.partition(".")
         home = self._search.module(importer, dotted)
         if home is None:
             missing = rest and self._missing.missing(importer, dotted, names)
             return f"`{dotted}` is not in the project" if missing else None
-        text = self._read(home) if home != importer else None
-        if text is None or first in sys.stdlib_module_names:
+        if home == importer or first in sys.stdlib_module_names:
             return None
         lacking = [
             each
             for each in names
-            if each != "*" and not each.startswith("__")
-            if not any(True for _ in spoken(text, each))
+            if each != "*" and not each.startswith("__") and not self._may_give(home, each, {home})
         ]
-        if not lacking or _GIVES_ANY.search(text):
-            return None
         absent = [name for name in lacking if not self._has(importer, name)]
         if absent and (len(absent) < len(names) or self._is_ours(importer, dotted, home)):
             return f"`{os.path.relpath(home, self._search.root)}` defines no `{absent[0]}`"
         return None
+
+    def _may_give(self, home: str, name: str, seen: set[str]) -> bool:
+        """Say whether a module may have a name: its text does, other than as an attribute, or it
+        takes names with a star from a module that may; from one that is not in the project, any."""
+        text = self._read(home)
+        if text is None or _GIVES_ANY.search(text):
+            return True
+        if any(_OF_ANOTHER.search(before) is None for before in spoken(text, name)):
+            return True
+        for dotted in _STAR.findall(text):
+            source = self._search.module(home, dotted)
+            first, dot, _ = dotted.partition(".")
+            if source is None or first in sys.stdlib_module_names:
+                return True
+            if not dot and not self._is_only(source):
+                return True
+            if source not in seen:
+                seen.add(source)
+                if self._may_give(source, name, seen):
+                    return True
+        return False
 
     def _is_ours(self, importer: str, dotted: str, home: str) -> bool:
         """Say whether a module is the one in view although it has none of the names that a file

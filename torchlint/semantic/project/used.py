@@ -377,6 +377,8 @@ class Used:
         family = {(each.path, each.name) for each in lineage}
         found: set[tuple[str, str]] = set()
         for other in self._holding(method) & self._program(path):
+            if self._fails(other) is not None:
+                continue
             said = self._says(other)
             if said is None:
                 text = self._read(other) or ""

@@ -58,6 +58,34 @@ _CHOOSES = regex(
     r"^[^\S\n]*[\w.]*\bdevices?[^\S\n]*(:[^=\n]+)?=(?!=)|\bdef\s+\w+\([^)]*\bdevice\b|--device",
     re.MULTILINE,
 )
+_REJECTED = r"[\"'](?:gpu|GPU|CUDA|Cuda|nvidia|tpu|TPU)(?::\d+)?[\"']"
+"""A text of which torch makes no device (torch 2.13, c10/core/Device.cpp): ``.to`` raises."""
+_TAKES_REJECTED = Wording(
+    regex(
+        rf"^[^\S\n]*[\w.]*\bdevice[^\S\n]+=[^\S\n]+(?:torch\.device\(\s*)?{_REJECTED}"
+        rf"|\btorch\.device\(\s*{_REJECTED}|\.to\(\s*{_REJECTED}",
+        re.MULTILINE,
+    ),
+    tuple(
+        f"{mark}{name}" for mark in "'\"" for name in ("gpu", "GPU", "C", "nvidia", "tpu", "TPU")
+    ),
+)
+_MOVED_THERE = regex(rf"(?:\.to|\btorch\.device)\(\s*(?:(?:self\.)?device\b|{_REJECTED})")
+_NO_CUDA = regex(
+    r"\bcuda\.(?:is_available|device_count|get_device_name|empty_cache|synchronize|manual_seed\w*)\b"
+    r"|\bif\s+[\w.]*device\s*==\s*[\"']cpu[\"']:\n(?:[^\S\n]+(?!else\b).*\n)+[^\S\n]*else:\n.*"
+)
+"""What asks for CUDA, and computes nothing there; what is done on another device than the CPU."""
+_NAMES_ACCELERATOR = regex(
+    r"cuda|\bgpus?\b|\b(?:mps|xpu|hip|nccl|hpu|npu)\b|\bxla\b|xla_|accelerat|lightning|trainer\("
+    r"|fabric|--device|set_default_|privateuse|\.to\([^)\n]*rank|tensorflow|\bjax\b",
+    re.IGNORECASE,
+)
+_BOUND_DEVICE = regex(r"^[^\S\n]*[\w.]*\bdevice[^\S\n]*(?::[^=\n]+)?=(?!=)(.*)$", re.MULTILINE)
+_KNOWN_DEVICE = regex(
+    rf"\s*(?:torch\.device\(\s*)?(?:{_REJECTED}|[\"']cpu[\"']|[\w.]*\bdevice)\)?"
+    rf"(?:\s+if\s.*\belse\s+(?:torch\.device\(\s*)?(?:{_REJECTED}|[\"']cpu[\"'])\)*)?,?\s*"
+)
 _OTHER_DEVICES = regex(r"cuda|\bgpus?\b|\bmps\b|\bxpu\b|is_available|accelerat|\btrainer\b")
 _MODEL = regex(r"^[^\S\n]*class\s+\w+\(.*Module\b", re.MULTILINE)
 _TRAINER = "lightning.Trainer"
@@ -81,7 +109,7 @@ def on_accelerator(module: Module) -> bool:
         return False  # Another framework's arrays, or a Trainer for the CPU.
     if module.accelerator != "auto":
         return module.accelerator != "cpu"
-    if stays_on_host(module) or _chooses_cpu(module):
+    if stays_on_host(module) or _chooses_cpu(module) or _asks_for_no_device(module):
         return False
     classes = (node for node in module.nodes(cst.ClassDef) if isinstance(node, cst.ClassDef))
     return (
@@ -149,6 +177,37 @@ def _chooses_cpu(module: Module) -> bool:
         _CUDA.search(module.text) is None
         and module.outside.others_say(_for_cpu, near=True) is True
         and module.outside.others_say(_for_any, near=True) is False
+    )
+
+
+def _asks_for_no_device(module: Module) -> bool:
+    """Say whether all that the project names as a device besides the CPU is a text that torch
+    rejects, ``"gpu" if torch.cuda.is_available() else "cpu"``: what runs of it runs on the CPU."""
+    say = partial(module.outside.others_say, near=False)
+    return (
+        (_takes_rejected(module.text) or say(_takes_rejected) is True)
+        and not _names_accelerator(module.text)
+        and (_moves_there(module.text) or say(_moves_there) is True)
+        and say(_names_accelerator) is False
+    )
+
+
+def _takes_rejected(text: str) -> bool:
+    found = _TAKES_REJECTED.search(text) is not None
+    return found and _TAKES_REJECTED.search(_COMMENT.sub("", text)) is not None
+
+
+def _moves_there(text: str) -> bool:
+    return _MOVED_THERE.search(_COMMENT.sub("", text)) is not None
+
+
+def _names_accelerator(text: str) -> bool:
+    """Say whether a file names an accelerator that torch knows, or has a device from elsewhere."""
+    code = _COMMENT.sub("", text)
+    bound = _BOUND_DEVICE.findall(code)
+    named = _NO_CUDA.sub("", _TAKES_REJECTED.pattern.sub("", code))
+    return _NAMES_ACCELERATOR.search(named) is not None or not all(
+        map(_KNOWN_DEVICE.fullmatch, bound)
     )
 
 
