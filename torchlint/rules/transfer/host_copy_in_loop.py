@@ -188,6 +188,7 @@ from torchlint.semantic.uses.host_needs import (
 )
 from torchlint.semantic.uses.offloads import offloads
 from torchlint.semantic.uses.packed_lengths import becomes_lengths
+from torchlint.semantic.uses.taken_per_iteration import taken_per_iteration
 from torchlint.semantic.uses.unavoidable_syncs import (
     copied_as_well,
     stays_beside,
@@ -257,6 +258,10 @@ COUNTED = (
 USED = (
     "`{expr}` copies a GPU tensor to the host every step for `{user}`; compute that with torch on "
     "the GPU, and copy no more than its result."
+)
+LOGGED = (
+    "`{expr}` copies a GPU tensor to the host every step because `{log}` uses it right away; "
+    "collect on the device, and do that every N steps."
 )
 PARTNER = (
     "`{expr}` copies a GPU tensor to the host every step to compute there with `{partner}`; make "
@@ -378,13 +383,15 @@ def _found(module: Module, seen: _Seen) -> Hit:
     # Only the author's own ``.cpu()`` says where it lives.
     guessed = on_device(module, copy.tensor) is not True
     counts = None if by_parts else count_fix(module, copy)
-    fix = counts or (parts_fix(module, copy) if by_parts else None) or _fix(module, copy, whole)
+    log = None if forced or by_parts or counts else _log(module, node)
+    fix = counts or (parts_fix(module, copy) if by_parts else None)
+    fix = fix or (_fix(module, copy, whole) if log is None else None)
     graph = fix is not None and not by_parts and inferred(module, copy.tensor).grad is True
     sized = fix is None and sizes(module, node)
     taker = _unseen_taker(module, _consumers(module, whole)) if fix is None else None
     free = fix is None and not forced
     twice = copied_as_well(module, copy.tensor) if free else None
-    computed = free and computed_with(module, node)
+    computed = fix is None and computed_with(module, node)
     user, partner = (_user(module, whole), _partner(module, whole)) if free else (None, None)
     spared = (
         forced
@@ -399,6 +406,7 @@ def _found(module: Module, seen: _Seen) -> Hit:
     )
     instead = (
         (counts, COUNTED),
+        (log, LOGGED),
         (sized, SIZED),
         (twice, TWICE),
         (computed, COMPUTED),
@@ -407,13 +415,20 @@ def _found(module: Module, seen: _Seen) -> Hit:
         (partner, PARTNER),
         (not loop_in_sight(module, node), NO_LOOP),
     )
-    message = _message(module, node, graph, by_parts, forced, sized or iterated) or next(
+    at_once = sized or iterated or computed
+    message = _message(module, node, graph, by_parts, forced, at_once) or next(
         (text for holds, text in instead if holds), None
     )
     called = taker or (user and user.func)
-    named = {"partner": partner, "twice": twice, "user": called}
+    named = {"partner": partner, "twice": twice, "user": called, "log": log}
     words = {word: module.shown(each) if each else "" for word, each in named.items()}
     return _hit(module, copy, message, words, spared=spared, by_parts=by_parts, fix=fix)
+
+
+def _log(module: Module, node: cst.Call) -> cst.BaseExpression | None:
+    """Return what shows or logs the copy in the iteration that makes it."""
+    taker = taken_per_iteration(module, node)
+    return taker.node if taker is not None and not taker.kept else None
 
 
 def _hit(

@@ -9,8 +9,10 @@ import libcst as cst
 
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.reaching import readers_of
+from torchlint.semantic.code.tree import method_called
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
+from torchlint.semantic.torch import ops
 
 _PARTS = (
     cst.Attribute,
@@ -40,6 +42,7 @@ _PARTS = (
     cst.ConcatenatedString,
 )
 _TESTS = (cst.If, cst.While, cst.IfExp)
+_SEVERAL = ops.having("several") | ops.having("several-with-more")
 _NAMES = 4
 """Further names that a value may be given."""
 
@@ -121,6 +124,11 @@ def _reads(
             target = targets[elements.index(inner)].value
             if isinstance(target, cst.Name):
                 return list(readers_of(module, above, target.value))
+        case cst.Assign(
+            targets=[cst.AssignTarget(target=cst.Tuple() as target)], value=cst.Call() as value
+        ) if value is child and method_called(value) in _SEVERAL:
+            names = [each.value for each in module.within(target, cst.Name)]
+            return [read for name in names for read in readers_of(module, above, name)]
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))], value=value):
             return list(readers_of(module, above, name)) if value is child else []
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Subscript() as stored)], value=value):
