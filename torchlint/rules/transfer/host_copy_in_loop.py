@@ -165,6 +165,7 @@ from torchlint.semantic.code.flow import call_sites
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import assigned_to, definitions_of, readers_of
 from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, keyword_of, method_called
+from torchlint.semantic.data.taken_per_iteration import taken_per_iteration
 from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_reads, widened_copy
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import inner_loop, loop_in_sight
@@ -188,7 +189,6 @@ from torchlint.semantic.uses.host_needs import (
 )
 from torchlint.semantic.uses.offloads import offloads
 from torchlint.semantic.uses.packed_lengths import becomes_lengths
-from torchlint.semantic.uses.taken_per_iteration import taken_per_iteration
 from torchlint.semantic.uses.unavoidable_syncs import (
     copied_as_well,
     stays_beside,

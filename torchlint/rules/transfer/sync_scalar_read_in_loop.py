@@ -200,6 +200,11 @@ from torchlint.semantic.data.evaluated_batches import (
     worked_on_beside,
 )
 from torchlint.semantic.data.per_step_use import LOG_EVERY, logged_in, read_before
+from torchlint.semantic.data.taken_per_iteration import (
+    Taker,
+    host_takes_per_iteration,
+    taken_per_iteration,
+)
 from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_reads, selected_by
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import loop_in_sight
@@ -217,11 +222,6 @@ from torchlint.semantic.uses.host_needs import (
     only_looks,
     sizes,
     taken_by_another_package,
-)
-from torchlint.semantic.uses.taken_per_iteration import (
-    Taker,
-    host_takes_per_iteration,
-    taken_per_iteration,
 )
 from torchlint.semantic.uses.unavoidable_syncs import waited_before, waits_for_the_same
 
