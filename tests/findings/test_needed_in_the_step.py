@@ -437,6 +437,7 @@ def validate(loader):
             {line}
     return np.mean(losses)
 """
+UPDATED = "row = {'n': step}; row.update({'loss': loss.item()}); losses.append(row); "
 
 
 @pytest.mark.parametrize(
@@ -451,18 +452,20 @@ def validate(loader):
         (
             "TL113",
             "loss.detach().cpu().numpy()",
-            "step % 50 or bar.set_postfix(loss=losses[-1])\n"
-            "        if step % 50 == 0: bar.set_postfix(loss=losses[-1])",
+            "step % 50 or bar.set_postfix(loss=losses[-1])",
             False,
         ),
         ("TL101", "loss.item()", 'bar.set_postfix_str(f"{len(losses)}")', False),
+        ("TL101", "step", UPDATED + "bar.set_postfix(loss=row.get('loss', 0))", True),
+        ("TL101", "step", UPDATED + "bar.set_postfix(loss=row['loss'])", True),
+        ("TL101", "step", UPDATED + "bar.set_postfix(n=row.get('n', 0))", False),
+        ("TL101", "step", UPDATED + "bar.set_postfix(n=row['n'])", False),
     ],
 )
 def test_what_a_bar_shows_of_a_list_is_to_be_shown_less_often(
     code: str, read: str, line: str, shown: bool
 ) -> None:
     source = SHOWN.replace("{read}", read).replace("{line}", line)
-    source = source.replace("\n        if", "\n            if", 0)
     findings = check(source, codes=frozenset({code})).findings
     assert findings
     assert all(("uses it right away" in each.message) is shown for each in findings), findings

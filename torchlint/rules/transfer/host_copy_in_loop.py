@@ -406,13 +406,13 @@ def _found(module: Module, seen: _Seen) -> Hit:
     )
     instead = (
         (counts, COUNTED),
-        (log, LOGGED),
         (sized, SIZED),
         (twice, TWICE),
         (computed, COMPUTED),
         (taker, HANDED),
         (user, USED),
         (partner, PARTNER),
+        (log, LOGGED),
         (not loop_in_sight(module, node), NO_LOOP),
     )
     at_once = sized or iterated or computed
