@@ -20,7 +20,8 @@ as nothing is left that the copy could overlap with; what is cast first,
 `x.float().to(device)`, unless it is known to have that dtype; what the step computes or joins on
 the host itself, as `x / 255` or `torch.stack` do, here, in a function of the project or in each
 caller of this one, parts of that, what it may make of an array, what was made for that very device
-or moved there before, samples that a loop takes from a dataset without a loader, and all of a
+or moved there before, samples that a loop takes from a dataset without a loader, what all
+callers in view have from before their loop over batches (the weights of classes), and all of a
 project that speaks of no loader: nothing pins that memory;
 elements that do not lie in a row, `x[:, 1:]`, which are put in other memory first; what is made of
 tensors that are on the device, rows of a table that an object keeps, batches of a loader that moves

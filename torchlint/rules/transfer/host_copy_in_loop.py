@@ -18,7 +18,8 @@ memory. So is an array or a list that the step goes on with outside of torch: on
 another place for the copy, would spare it, and so is one list of all numbers of a tensor of one dimension,
 or a copy that a loop takes apart: that waits once where each element could; and so is a copy of which NumPy makes what the step
 then computes with on the device (a weight of the loss). So is a copy beside another of the same
-tensor in the same step, for code outside of torch, and one right behind another copy, or a read, that waits for the same work. Where the step computes with the copy (a loss, a metric), the remedy is to do that on the GPU. Silent: an action on its way to an environment, an
+tensor in the same step, for code outside of torch, and one right behind another copy, or a read, that waits for the same work. Where the step computes with the copy (a loss, a metric, a word drawn for the next step), the remedy is
+to do that on the GPU; where a progress bar or a log shows it at once, to show it less often. Silent: an action on its way to an environment, an
 offload (kept for the backward pass, or fetched again later), what the host computes with in float64, what is saved, sent away, handed to a
 queue, made a text or decomposed on the CPU in the same step, also by another function of the project, the priorities
 that the next sample of a replay memory is drawn by, what
