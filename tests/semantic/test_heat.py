@@ -608,3 +608,24 @@ def test_a_backward_pass_that_explains_a_prediction_is_no_training_step(
     kept: str, line: str, expected: Grade
 ) -> None:
     assert grade(EXPLAINED.format(kept=kept, line=line)) is expected
+
+
+@pytest.mark.parametrize(
+    ("result", "expected"),
+    [
+        ("(out - y).abs().mean(1).detach().cpu()", Grade.COLD),
+        ("loss.detach()", Grade.COLD),
+        ("loss.detach().mean() if y is None else loss", Grade.FORWARD),
+        ("loss", Grade.FORWARD),
+    ],
+)
+def test_nothing_trains_on_a_loss_that_leaves_its_graph(result: str, expected: Grade) -> None:
+    source = f"""
+import torch
+
+def sample_loss(out: torch.Tensor, y: torch.Tensor):
+    loss = (out - y).abs().mean(1)
+    probe()
+    return {result}
+"""
+    assert grade(source) is expected

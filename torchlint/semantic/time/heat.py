@@ -781,6 +781,8 @@ class HeatMap:
         )
         if off and returns and all(map(_is_read, returns)):
             return False  # Nor on a number of the host.
+        if returns and all(map(_is_detached, returns)):
+            return False
         calls = self.tree.within(function, cst.Call)
         trains = any(self.loops.updates.is_step(call) for call in calls)
         return not trains and _takes_tensors(self.module, function)
@@ -1035,6 +1037,15 @@ def _given_tensors(module: Module, function: cst.FunctionDef) -> bool:
         )
         for param in first
     )
+
+
+def _is_detached(node: cst.BaseExpression | None) -> bool:
+    """Say whether an expression is a chain of methods, one of which leaves the graph behind."""
+    while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+        if node.func.attr.value == "detach":
+            return True
+        node = node.func.value
+    return False
 
 
 def _is_read(node: cst.BaseExpression | None) -> bool:
