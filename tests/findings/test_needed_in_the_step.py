@@ -230,3 +230,242 @@ def test_workers_cannot_load_what_a_branch_puts_on_the_device(made: str, told: b
     source = ROWS.format(made=made)
     findings = check(source, codes=frozenset({"TL201"}), name="train.py").findings
     assert bool(findings) is told
+
+
+SAMPLING = """\
+import random
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def draw(net, image, word, h):
+    out, h = net(image, word, hidden=h)
+    p = F.softmax(out, dim=1)
+    {line}
+    return {drawn}, h
+
+
+def sample(net, image, length):
+    net.to(device).eval()
+    h, words, fed = None, [], torch.zeros(1, 1, device=device)
+    with torch.no_grad():
+        for _ in range(length):
+            drawn, h = draw(net, image.to(device), fed, h)
+            words.append(drawn)
+            {feeds}
+    return words
+"""
+FED = "fed = torch.tensor([[drawn]], device=device)"
+
+
+@pytest.mark.parametrize(
+    ("line", "drawn", "feeds", "phrase"),
+    [
+        (
+            "p, top = p.cpu().topk(5); p = p.numpy()[0]; top = top.numpy()[0]",
+            "np.random.choice(top, p=p / p.sum())",
+            FED,
+            "computes on the device with what becomes of the copy",
+        ),
+        (
+            "p, top = p.cpu().sort(); p = p[0].numpy()",
+            "int(np.random.choice(len(p), p=p))",
+            FED,
+            "computes on the device with what becomes of the copy",
+        ),
+        (
+            "p, _ = p.cpu().max(0); p = p.numpy()",
+            "random.choices(range(5), p)[0]",
+            FED,
+            "computes on the device with what becomes of the copy",
+        ),
+        (
+            "p, top = p.cpu().topk(5); p = p.numpy()[0]; top = top.numpy()[0]",
+            "np.random.choice(top, p=p / p.sum())",
+            "pass",
+            "collect on the device and copy once after the loop",
+        ),
+        (
+            "top = p.cpu().topk(5)",
+            "top",
+            "fed = torch.zeros(1, 1, device=device)",
+            "collect on the device and copy once after the loop",
+        ),
+    ],
+)
+def test_what_is_drawn_for_the_next_pass_is_not_collected(
+    line: str, drawn: str, feeds: str, phrase: str
+) -> None:
+    source = SAMPLING.format(line=line, drawn=drawn, feeds=feeds)
+    messages = [each.message for each in check(source, codes=frozenset({"TL113"})).findings]
+    assert len(messages) == 1
+    assert phrase in messages[0], messages
+
+
+STEP = """\
+import torch
+from torch.nn import functional as F
+from torch.utils.data import DataLoader
+
+
+def train_step(model, batch, optimizer, device, weight):
+    x, y = batch
+    loss = F.cross_entropy(model(x), y, weight.to(device))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+
+
+def train(model, data, optimizer, device, weight):
+    for {target} in DataLoader(data, batch_size=8, num_workers=2, pin_memory=True):
+        {call}
+"""
+HANDED_ON = """\
+
+
+def train_step_of(model, batch, optimizer, device, weight=None):
+    train_step(model, batch, optimizer, device, weight)
+"""
+
+
+@pytest.mark.parametrize(
+    ("target", "call", "batch"),
+    [
+        ("batch", "train_step(model, batch, optimizer, device, weight)", False),
+        ("batch", "train_step(model, batch, optimizer, device, weight=weight[:4])", False),
+        ("batch", "train_step_of(model, batch, optimizer, device, weight=weight)", False),
+        ("*batch, w", "train_step(model, batch, optimizer, device, w)", True),
+        ("batch", "train_step(model, batch, optimizer, device, batch[0])", True),
+        ("*batch, w", "train_step_of(model, batch, optimizer, device, weight=w)", True),
+    ],
+)
+def test_what_callers_have_from_before_their_loop_is_no_batch(
+    target: str, call: str, batch: bool
+) -> None:
+    source = STEP.format(target=target, call=call) + (HANDED_ON if "step_of" in call else "")
+    findings = check(source, codes=frozenset({"TL103"})).findings
+    assert bool(findings) is batch
+
+
+MAP = """\
+import geometry
+import kornia
+import mapping.core
+import torch
+
+
+def near(x, y):
+    return [each.angle for each in mapping.core.within(mapping.core.Point(x, float(y)))]
+
+
+def far(x, y):
+    return geometry.Line(x, y).angles
+
+
+def plain(x, y):
+    return [x + y, x - y]
+
+
+def turned(x, y):
+    return [kornia.geometry.turn(x, y)]
+
+
+def orientation_loss(states: torch.Tensor):
+    states, out = states.cuda(), []
+    for state in states:
+        x, y = float(state[0]), float(state[1])
+        angles = {call}
+        gap = torch.tensor(angles).cuda() - state[2]
+        out.append(gap.min())
+    return torch.stack(out)
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "phrase"),
+    [
+        ("near(x, y)", "because code outside torch uses the number"),
+        ("far(x=x, y=y)", "because code outside torch uses the number"),
+        ("geometry.angles([x, y])", "because code outside torch uses the number"),
+        ("plain(x, y)", "do all of that with torch"),
+        ("turned(x, y)", "do all of that with torch"),
+        ("[x, max(x, y)]", "do all of that with torch"),
+    ],
+)
+def test_another_package_cannot_be_told_to_use_torch(call: str, phrase: str) -> None:
+    findings = check(MAP.format(call=call), codes=frozenset({"TL101"})).findings
+    assert findings
+    assert phrase in findings[0].message, findings
+
+
+SHOWN = """\
+import numpy as np
+import torch
+from torch import nn
+from tqdm import tqdm
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(8, 3).to(device)
+criterion = nn.CrossEntropyLoss()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def epoch(loader):
+    losses = []
+    bar = tqdm(loader)
+    for step, (x, y) in enumerate(bar):
+        loss = criterion(model(x.to(device)), y.to(device))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append({read})
+        {line}
+    return np.mean(losses)
+
+
+def validate(loader):
+    losses = []
+    bar = tqdm(loader)
+    with torch.no_grad():
+        for step, (x, y) in enumerate(bar):
+            loss = criterion(model(x.to(device)), y.to(device))
+            losses.append({read})
+            {line}
+    return np.mean(losses)
+"""
+UPDATED = "row = {'n': step}; row.update({'loss': loss.item()}); losses.append(row); "
+
+
+@pytest.mark.parametrize(
+    ("code", "read", "line", "shown"),
+    [
+        ("TL113", "loss.detach().cpu().numpy()", 'bar.set_postfix_str(f"{losses[-1]:.2f}")', True),
+        ("TL113", "loss.detach().cpu().numpy()", "bar.set_postfix(loss=np.mean(losses))", True),
+        ("TL113", "loss.detach().cpu()", "print(losses[-1])", True),
+        ("TL101", "loss.item()", 'bar.set_postfix_str(f"{np.mean(losses):.2f}")', True),
+        ("TL113", "loss.detach().cpu().numpy()", 'bar.set_postfix_str(f"{step}")', False),
+        ("TL113", "loss.detach().cpu().numpy()", "bar.set_postfix(n=len(losses))", False),
+        (
+            "TL113",
+            "loss.detach().cpu().numpy()",
+            "step % 50 or bar.set_postfix(loss=losses[-1])",
+            False,
+        ),
+        ("TL101", "loss.item()", 'bar.set_postfix_str(f"{len(losses)}")', False),
+        ("TL101", "step", UPDATED + "bar.set_postfix(loss=row.get('loss', 0))", True),
+        ("TL101", "step", UPDATED + "bar.set_postfix(loss=row['loss'])", True),
+        ("TL101", "step", UPDATED + "bar.set_postfix(n=row.get('n', 0))", False),
+        ("TL101", "step", UPDATED + "bar.set_postfix(n=row['n'])", False),
+    ],
+)
+def test_what_a_bar_shows_of_a_list_is_to_be_shown_less_often(
+    code: str, read: str, line: str, shown: bool
+) -> None:
+    source = SHOWN.replace("{read}", read).replace("{line}", line)
+    findings = check(source, codes=frozenset({code})).findings
+    assert findings
+    assert all(("uses it right away" in each.message) is shown for each in findings), findings

@@ -560,3 +560,72 @@ def test_what_comes_once_before_the_runs_of_a_sampler_is_cold(
         "last": "pass",
     }
     assert grade(SAMPLER.format(**usual | parts)) is expected
+
+
+EXPLAINED = """
+import torch
+
+class Attribution:
+    def __init__(self, model, layer):
+        self.model = model
+        {kept}
+
+    def keep(self, module, given, back):
+        self.gradients = back[0]
+
+    def __call__(self, x, label):
+        scores = self.model(x.requires_grad_())
+        {line}
+        probe()
+        return self.gradients
+"""
+
+
+@pytest.mark.parametrize(
+    ("kept", "line", "expected"),
+    [
+        ("layer.register_forward_hook(self.keep)", "scores[0, label].backward()", Grade.COLD),
+        ("self.layer = layer", "score = scores[:, label].sum(); score.backward()", Grade.COLD),
+        (
+            "layer.register_full_backward_hook(self.keep)",
+            "scores.backward(gradient=torch.eye(9)[label])",
+            Grade.COLD,
+        ),
+        (
+            "layer.register_full_backward_hook(self.keep)",
+            "scores[0, label].backward(); self.optimizer.step()",
+            Grade.TRAIN,
+        ),
+        (
+            "self.layer = layer",
+            "loss = torch.nn.functional.cross_entropy(scores, label); loss.backward()",
+            Grade.TRAIN,
+        ),
+        ("self.layer = layer", "loss = self.loss(scores[0], label); loss.backward()", Grade.TRAIN),
+    ],
+)
+def test_a_backward_pass_that_explains_a_prediction_is_no_training_step(
+    kept: str, line: str, expected: Grade
+) -> None:
+    assert grade(EXPLAINED.format(kept=kept, line=line)) is expected
+
+
+@pytest.mark.parametrize(
+    ("result", "expected"),
+    [
+        ("(out - y).abs().mean(1).detach().cpu()", Grade.COLD),
+        ("loss.detach()", Grade.COLD),
+        ("loss.detach().mean() if y is None else loss", Grade.FORWARD),
+        ("loss", Grade.FORWARD),
+    ],
+)
+def test_nothing_trains_on_a_loss_that_leaves_its_graph(result: str, expected: Grade) -> None:
+    source = f"""
+import torch
+
+def sample_loss(out, y):
+    loss = torch.abs(out - y).mean(1)
+    probe()
+    return {result}
+"""
+    assert grade(source) is expected

@@ -20,7 +20,8 @@ as nothing is left that the copy could overlap with; what is cast first,
 `x.float().to(device)`, unless it is known to have that dtype; what the step computes or joins on
 the host itself, as `x / 255` or `torch.stack` do, here, in a function of the project or in each
 caller of this one, parts of that, what it may make of an array, what was made for that very device
-or moved there before, samples that a loop takes from a dataset without a loader, and all of a
+or moved there before, samples that a loop takes from a dataset without a loader, what all
+callers in view have from before their loop over batches (the weights of classes), and all of a
 project that speaks of no loader: nothing pins that memory;
 elements that do not lie in a row, `x[:, 1:]`, which are put in other memory first; what is made of
 tensors that are on the device, rows of a table that an object keeps, batches of a loader that moves
@@ -170,7 +171,7 @@ from torchlint.semantic.code.flow import call_sites, writes_of
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of
-from torchlint.semantic.code.scopes import scopes
+from torchlint.semantic.code.scopes import name_outside, scopes
 from torchlint.semantic.code.tree import attr_of, has_star, is_name, method_called
 from torchlint.semantic.data.datasets import cuda_samples, sample_cost, takes_samples
 from torchlint.semantic.data.evaluated_batches import ends_in_wait, worked_on_in_batch
@@ -196,6 +197,7 @@ from torchlint.semantic.device.transfers import (
     is_network_moved,
     transfer_of,
 )
+from torchlint.semantic.elsewhere import Definition
 from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
@@ -536,13 +538,32 @@ def _from_dataset(module: Module, source: cst.BaseExpression) -> bool:
     )
 
 
-def _older_than_loops(module: Module, source: cst.BaseExpression) -> bool:
-    """Say whether all loops around a copy have what is moved from before them: it is the same in
-    each turn, and no batch."""
+def _older_than_loops(module: Module, source: cst.BaseExpression, calls: int = 3) -> bool:
+    """Say whether all loops around a copy have what is moved from before them, also around all
+    calls of the function that gets it: it is the same in each turn, and no batch."""
     loops = module.loops(source)
-    names = module.within(source, cst.Name) if loops else ()
+    names = list(module.within(source, cst.Name))
     made = [definition for name in names for definition in definitions_of(module, name)]
-    return bool(made) and not any(module.is_within(each, loops[-1]) for each in made)
+    if loops:
+        return bool(made) and not any(module.is_within(each, loops[-1]) for each in made)
+    function = module.function(source)
+    if function is None or set(made) != {function} or len(names) != 1 or not calls:
+        return False
+    given = _given_by_callers(module, function, names[0].value)
+    return bool(given) and all(
+        each is not None and _older_than_loops(where, each, calls - 1) for where, each in given
+    )
+
+
+def _given_by_callers(
+    module: Module, function: cst.FunctionDef, name: str
+) -> list[tuple[Module, cst.BaseExpression | None]]:
+    """Return what each call in view gives a parameter, with the file of the call."""
+    sites = [(module, site) for site in call_sites(module, function)]
+    if (known := name_outside(module, function)) is not None:
+        sites += module.outside.calling(Definition(module.path, known, ""))
+    method = scopes(module).is_method(function)
+    return [(where, bind(function, site, method).get(name)) for where, site in sites]
 
 
 def _waited_for(module: Module, call: cst.Call) -> bool:

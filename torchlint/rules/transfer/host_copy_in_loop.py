@@ -18,7 +18,8 @@ memory. So is an array or a list that the step goes on with outside of torch: on
 another place for the copy, would spare it, and so is one list of all numbers of a tensor of one dimension,
 or a copy that a loop takes apart: that waits once where each element could; and so is a copy of which NumPy makes what the step
 then computes with on the device (a weight of the loss). So is a copy beside another of the same
-tensor in the same step, for code outside of torch, and one right behind another copy, or a read, that waits for the same work. Where the step computes with the copy (a loss, a metric), the remedy is to do that on the GPU. Silent: an action on its way to an environment, an
+tensor in the same step, for code outside of torch, and one right behind another copy, or a read, that waits for the same work. Where the step computes with the copy (a loss, a metric, a word drawn for the next step), the remedy is
+to do that on the GPU; where a progress bar or a log shows it at once, to show it less often. Silent: an action on its way to an environment, an
 offload (kept for the backward pass, or fetched again later), what the host computes with in float64, what is saved, sent away, handed to a
 queue, made a text or decomposed on the CPU in the same step, also by another function of the project, the priorities
 that the next sample of a replay memory is drawn by, what
@@ -165,6 +166,7 @@ from torchlint.semantic.code.flow import call_sites
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import assigned_to, definitions_of, readers_of
 from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, keyword_of, method_called
+from torchlint.semantic.data.taken_per_iteration import taken_per_iteration
 from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_reads, widened_copy
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import inner_loop, loop_in_sight
@@ -257,6 +259,10 @@ COUNTED = (
 USED = (
     "`{expr}` copies a GPU tensor to the host every step for `{user}`; compute that with torch on "
     "the GPU, and copy no more than its result."
+)
+LOGGED = (
+    "`{expr}` copies a GPU tensor to the host every step because `{log}` uses it right away; "
+    "collect on the device, and do that every N steps."
 )
 PARTNER = (
     "`{expr}` copies a GPU tensor to the host every step to compute there with `{partner}`; make "
@@ -378,13 +384,15 @@ def _found(module: Module, seen: _Seen) -> Hit:
     # Only the author's own ``.cpu()`` says where it lives.
     guessed = on_device(module, copy.tensor) is not True
     counts = None if by_parts else count_fix(module, copy)
-    fix = counts or (parts_fix(module, copy) if by_parts else None) or _fix(module, copy, whole)
+    log = None if forced or by_parts or counts else _log(module, node)
+    fix = counts or (parts_fix(module, copy) if by_parts else None)
+    fix = fix or (_fix(module, copy, whole) if log is None else None)
     graph = fix is not None and not by_parts and inferred(module, copy.tensor).grad is True
     sized = fix is None and sizes(module, node)
     taker = _unseen_taker(module, _consumers(module, whole)) if fix is None else None
     free = fix is None and not forced
     twice = copied_as_well(module, copy.tensor) if free else None
-    computed = free and computed_with(module, node)
+    computed = fix is None and computed_with(module, node)
     user, partner = (_user(module, whole), _partner(module, whole)) if free else (None, None)
     spared = (
         forced
@@ -405,15 +413,23 @@ def _found(module: Module, seen: _Seen) -> Hit:
         (taker, HANDED),
         (user, USED),
         (partner, PARTNER),
+        (log, LOGGED),
         (not loop_in_sight(module, node), NO_LOOP),
     )
-    message = _message(module, node, graph, by_parts, forced, sized or iterated) or next(
+    at_once = sized or iterated or computed
+    message = _message(module, node, graph, by_parts, forced, at_once) or next(
         (text for holds, text in instead if holds), None
     )
     called = taker or (user and user.func)
-    named = {"partner": partner, "twice": twice, "user": called}
+    named = {"partner": partner, "twice": twice, "user": called, "log": log}
     words = {word: module.shown(each) if each else "" for word, each in named.items()}
     return _hit(module, copy, message, words, spared=spared, by_parts=by_parts, fix=fix)
+
+
+def _log(module: Module, node: cst.Call) -> cst.BaseExpression | None:
+    """Return what shows or logs the copy in the iteration that makes it."""
+    taker = taken_per_iteration(module, node)
+    return taker.node if taker is not None and not taker.kept else None
 
 
 def _hit(

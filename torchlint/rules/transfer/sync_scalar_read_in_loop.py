@@ -193,11 +193,6 @@ from torchlint.rules.transfer._sync_scalar_read_in_loop.deferred_reads import (
     read_where_used,
 )
 from torchlint.rules.transfer._sync_scalar_read_in_loop.dict_reads import read_when_filled
-from torchlint.rules.transfer._sync_scalar_read_in_loop.taken_per_iteration import (
-    Taker,
-    host_takes_per_iteration,
-    taken_per_iteration,
-)
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.data.evaluated_batches import (
     shown_beside,
@@ -205,6 +200,11 @@ from torchlint.semantic.data.evaluated_batches import (
     worked_on_beside,
 )
 from torchlint.semantic.data.per_step_use import LOG_EVERY, logged_in, read_before
+from torchlint.semantic.data.taken_per_iteration import (
+    Taker,
+    host_takes_per_iteration,
+    taken_per_iteration,
+)
 from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_reads, selected_by
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import loop_in_sight
@@ -221,6 +221,7 @@ from torchlint.semantic.uses.host_needs import (
     kept_in_object,
     only_looks,
     sizes,
+    taken_by_another_package,
 )
 from torchlint.semantic.uses.unavoidable_syncs import waited_before, waits_for_the_same
 
@@ -329,7 +330,10 @@ def _found(module: Module, read: HostRead, step: bool) -> Iterator[Hit]:
         return
     element = read.how == "index" and one_of_older(module, read.tensor)
     unexplained = later is None and needed is None and not element
-    taker = taken_per_iteration(module, read.node) if unexplained and step else None
+    logged = later.logs_every_n if later is not None else unexplained
+    taker = taken_per_iteration(module, read.node) if logged else None
+    if taker is not None and taker.kept and not (step and unexplained):
+        taker = None
     by_host = unexplained and taker is None and _by_host(module, read)
     if by_host and _sole_read(module, read.node):
         return
@@ -361,8 +365,10 @@ def _found(module: Module, read: HostRead, step: bool) -> Iterator[Hit]:
 
 def _by_host(module: Module, read: HostRead) -> bool:
     """Say whether code outside of torch uses a number in the very step."""
-    return host_takes_per_iteration(module, read.node) or (
-        kept_in_object(module, read.node) and not one_of_older(module, read.tensor)
+    return (
+        host_takes_per_iteration(module, read.node)
+        or (kept_in_object(module, read.node) and not one_of_older(module, read.tensor))
+        or (computed_with(module, read.node) and taken_by_another_package(module, read.node))
     )
 
 

@@ -9,8 +9,10 @@ import libcst as cst
 
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.reaching import readers_of
+from torchlint.semantic.code.tree import method_called
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
+from torchlint.semantic.torch import ops
 
 _PARTS = (
     cst.Attribute,
@@ -40,6 +42,7 @@ _PARTS = (
     cst.ConcatenatedString,
 )
 _TESTS = (cst.If, cst.While, cst.IfExp)
+_SEVERAL = ops.having("several") | ops.having("several-with-more")
 _NAMES = 4
 """Further names that a value may be given."""
 
@@ -79,6 +82,7 @@ def _destinations(
     module: Module, node: cst.CSTNode, names: int, seen: set[cst.CSTNode]
 ) -> Iterator[tuple[cst.CSTNode, Place | cst.Slice]]:
     child = inner = node
+    key: cst.BaseExpression | None = None
     for above in module.ancestors(node):
         if isinstance(above, _TESTS) and above.test is child:
             yield child, above
@@ -90,12 +94,39 @@ def _destinations(
         ends = not isinstance(above, _PARTS) or _asks_no_value(above)
         if ends or isinstance(above, cst.NamedExpr):
             for read in _reads(module, above, child, inner) if names else ():
-                if read not in seen:
+                if read not in seen and not _asks_another_key(module, read, key):
                     seen.add(read)
                     yield from _destinations(module, read, names - 1, seen)
         if ends:
             return
+        if isinstance(above, cst.DictElement):
+            key = above.key
+        elif isinstance(above, cst.Call) and method_called(above) != "update":
+            key = None
         child, inner = above, child
+
+
+def _asks_another_key(module: Module, read: cst.CSTNode, key: cst.BaseExpression | None) -> bool:
+    """Say whether a read of a mapping that holds a value under a text asks for another one:
+    ``metrics["loss"]``, ``metrics.get("loss")``."""
+    above = module.parent(read)
+    match above, module.parent(above) if above is not None else None:
+        case (
+            cst.Subscript(
+                value=holder,
+                slice=[cst.SubscriptElement(slice=cst.Index(value=cst.SimpleString() as asked))],
+            ),
+            _,
+        ) if holder is read:
+            pass
+        case (
+            cst.Attribute(attr=cst.Name("get" | "pop")),
+            cst.Call(args=[cst.Arg(value=cst.SimpleString() as asked), *_]),
+        ):
+            pass
+        case _:
+            return False
+    return isinstance(key, cst.SimpleString) and asked.evaluated_value != key.evaluated_value
 
 
 def _asks_no_value(node: cst.CSTNode) -> bool:
@@ -121,6 +152,11 @@ def _reads(
             target = targets[elements.index(inner)].value
             if isinstance(target, cst.Name):
                 return list(readers_of(module, above, target.value))
+        case cst.Assign(
+            targets=[cst.AssignTarget(target=cst.Tuple() as target)], value=cst.Call() as value
+        ) if value is child and method_called(value) in _SEVERAL:
+            names = [each.value for each in module.within(target, cst.Name)]
+            return [read for name in names for read in readers_of(module, above, name)]
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))], value=value):
             return list(readers_of(module, above, name)) if value is child else []
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Subscript() as stored)], value=value):
@@ -137,7 +173,11 @@ def _reads(
             )
         ):
             later = reads_of(module, module.scope(above), name)
-            return [read for read in later if module.before(above, read)]
+            return [
+                read
+                for read in later
+                if module.before(above, read) and not module.is_within(read, above)
+            ]
         case cst.For(target=target, iter=iterated) if iterated is child:
             names = _carriers(module, target, iterated)
             return [read for name in names for read in _named(module, above.body, name)]
@@ -175,6 +215,7 @@ def _reads_of_holder(module: Module, stored: cst.Subscript) -> list[cst.Name]:
         read
         for read in reads
         if module.before(stored, read)
+        and not _asks_another_key(module, read, key.value)
         and (
             not isinstance(part := module.parent(read), cst.Subscript)
             or part.value is not read

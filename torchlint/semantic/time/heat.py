@@ -23,6 +23,7 @@ from torchlint.semantic.code.flow import flow
 from torchlint.semantic.code.guards import guards
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.options import only_with_option, option_left_off
+from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.scopes import name_outside, scopes
 from torchlint.semantic.code.tree import (
     COMPREHENSIONS,
@@ -69,6 +70,9 @@ _BATCH_HOOK = regex(r"^on_((?P<train>train)|validation|test|predict)_batch_(star
 _GRADIENT_HOOK = regex(r"^on_(before_zero_grad|(before|after)_backward|before_optimizer_step)$")
 """Hooks of Lightning's modules and callbacks that run in each training step, beside those of a
 batch (its page "Hooks")."""
+_BACKWARD_HOOKS = frozenset(
+    ("register_full_backward_hook", "register_backward_hook", "register_hook", "retain_grad")
+)
 _CALLBACK_HOOK = regex(
     r"^on_((?P<train>step_begin|step_end|substep_end|pre_optimizer_step|optimizer_step)"
     r"|prediction_step)$"
@@ -672,6 +676,7 @@ class HeatMap:
             self.loops.is_step_function(function)
             and (self.flow.sites(function) or not self.loops.updates.is_whole(function))
             and not self._checks(function)
+            and not self._attributes(function)
         ):
             return Heat(Grade.TRAIN, (Why(f"{name}() is one training step", function),))
         step = _STEP_ROLE.match(name)
@@ -698,6 +703,33 @@ class HeatMap:
         around = (function, *self.tree.ancestors(function))
         names = (each.name.value for each in around if isinstance(each, cst.FunctionDef))
         return any(map(_CHECK.search, names))
+
+    def _attributes(self, function: cst.FunctionDef) -> bool:
+        """Say whether nothing in the file learns, and the backward passes of a function only tell
+        what a prediction is due to: they start at one class of what a model gives, or hooks keep
+        their gradients."""
+        updates, calls = self.loops.updates, self.tree.nodes(cst.Call)
+        if any(method_called(call) == "step" and updates.is_step(call) for call in calls):
+            return False
+        steps = updates.steps(function)
+        hooked = any(method_called(call) in _BACKWARD_HOOKS for call in calls)
+        return bool(steps) and all(
+            method_called(step) == "backward" and (hooked or self._of_one_class(step.func))
+            for step in steps
+        )
+
+    def _of_one_class(self, node: cst.BaseExpression) -> bool:
+        """Say whether a backward pass starts at elements of a tensor: ``scores[0, label]``,
+        ``scores[:, label].sum()``."""
+        while isinstance(node, (cst.Attribute, cst.Call)):
+            node = node.func if isinstance(node, cst.Call) else node.value
+        if isinstance(node, cst.Name):
+            made = [getattr(each, "value", None) for each in definitions_of(self.module, node)]
+            return bool(made) and all(
+                isinstance(each, (cst.Subscript, cst.Call)) and self._of_one_class(each)
+                for each in made
+            )
+        return isinstance(node, cst.Subscript) and values(self.module).value(node.value).tensor
 
     def _fits(self, function: cst.FunctionDef) -> bool:
         """Say whether all steps of a function stand in loops of its own, or it goes over all
@@ -757,6 +789,8 @@ class HeatMap:
         )
         if off and returns and all(map(_is_read, returns)):
             return False  # Nor on a number of the host.
+        if returns and all(map(_is_detached, returns)):
+            return False
         calls = self.tree.within(function, cst.Call)
         trains = any(self.loops.updates.is_step(call) for call in calls)
         return not trains and _takes_tensors(self.module, function)
@@ -1011,6 +1045,15 @@ def _given_tensors(module: Module, function: cst.FunctionDef) -> bool:
         )
         for param in first
     )
+
+
+def _is_detached(node: cst.BaseExpression | None) -> bool:
+    """Say whether an expression is a chain of methods, one of which leaves the graph behind."""
+    while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+        if node.func.attr.value == "detach":
+            return True
+        node = node.func.value
+    return False
 
 
 def _is_read(node: cst.BaseExpression | None) -> bool:

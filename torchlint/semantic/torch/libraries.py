@@ -24,6 +24,10 @@ HOST = frozenset(
     tomllib yacs yaml bs4 lxml pynvml requests wandb""".split()
 )
 """Packages and modules: a number, a text, an array or an object of theirs."""
+_ON_TENSORS = frozenset(
+    "apex dgl einops flash_attn fvcore ignite kornia monai pyro pytorch3d xformers".split()
+)
+"""Packages that compute with tensors, beside those with rows below and those named after torch."""
 _ROWS = """
 # Python's own modules, torch 2.13 and NumPy 2
 random random uniform gauss normalvariate betavariate expovariate triangular : float
@@ -238,6 +242,12 @@ def rows() -> dict[str, Row]:
 @cache
 def _roots() -> frozenset[str]:
     return frozenset(name.partition(".")[0] for name in rows())
+
+
+def on_tensors(name: str) -> bool:
+    """Say whether what a dotted name stands for is of a package that computes with tensors."""
+    root = name.partition(".")[0]
+    return "torch" in root or root in _ON_TENSORS or root in _roots()
 
 
 @cache

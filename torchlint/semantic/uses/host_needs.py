@@ -4,6 +4,7 @@ do."""
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterator
 
 import libcst as cst
@@ -382,6 +383,27 @@ def _works(module: Module, _: cst.CSTNode, place: cst.CSTNode) -> bool:
     if name or not isinstance(place, cst.Call) or method_called(place) not in _ESTIMATES:
         return name.partition(".")[0] in _WORKS
     return not functions(module, place)
+
+
+@question(
+    yes="a package that is not known to compute with tensors takes `{0}`",
+    no="no package takes `{0}` but those that compute with tensors",
+)
+def taken_by_another_package(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether a function of another package takes a value, also in a function of the project
+    that it is handed to; not of Python's own, nor of one that computes with tensors."""
+    return any(True for _ in needed_by(module, node, _of_another_package, far=True))
+
+
+def _of_another_package(module: Module, part: cst.CSTNode, place: cst.CSTNode) -> bool:
+    name = module.called(place)
+    package = name.partition(".")[0]
+    return (
+        isinstance(part, cst.Arg)
+        and package not in ("", *sys.stdlib_module_names)
+        and not libraries.on_tensors(name)
+        and module.outside.find(name) is None
+    )
 
 
 @question(yes="NumPy works on `{0}`", no="NumPy is not known to work on `{0}`")

@@ -69,6 +69,7 @@ def host_roots(module: Module, node: cst.CSTNode) -> list[Root] | None:
     return None
 
 
+@question(remember=False)
 def lies_with_batch(module: Module, transfer: Transfer) -> bool:
     """Say whether a tensor is moved to the device of another part of its own batch, ``n =
     batch["n"].to(batch["x"].device)``: who gives the batch has put both there."""

@@ -9,8 +9,9 @@ import libcst as cst
 
 from torchlint.base.records import frozen
 from torchlint.base.regex import regex
-from torchlint.rule import Module, conditions_around
+from torchlint.semantic.code.conditions import conditions_around
 from torchlint.semantic.data.per_step_use import logging_call
+from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.uses.host_needs import asks_value, host_needs, needed_by
 
