@@ -97,6 +97,7 @@ NOTES = [
     ("TL409", "no longer load strictly"),
     ("TL501", "lose their grad_fn"),
     ("TL501", "compute otherwise"),
+    ("TL501", "gets no gradients from this loss"),
     ("TL502", "no longer require gradients"),
     ("TL503", "check the learning rate"),
     ("TL504", "leaves the module where it was"),

@@ -4,6 +4,7 @@ cause."""
 from __future__ import annotations
 
 import bisect
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
@@ -19,7 +20,7 @@ from torchlint.fixes.notes import one_sentence
 from torchlint.rule import Wait
 from torchlint.semantic.module import Module
 
-_SILENCES = regex(r"#.*\b(noqa|torchlint)\b")
+_SILENCES = regex(r"^[^#\n]*#.*\b(noqa|torchlint)\b", re.MULTILINE)
 
 
 def strongest(

@@ -294,7 +294,8 @@ def check_detached(node: cst.Call, module: Module) -> Iterator[Hit]:
 @rule.on(cst.Call, runs="train")
 def check_critic(node: cst.Call, module: Module) -> Iterator[Hit]:
     """Find a critic whose loss goes back through the generator, and whose step alone follows."""
-    fake = vain_backward(module, node)
+    cleared = module.text.count("zero_grad") > 1  # of the generator, and of the critic
+    fake = vain_backward(module, node) if cleared else None
     if fake is not None:
         new = method_call(fake, "detach")
         fix = Fix((Replace(fake, new),), Safety.UNSAFE, "Detach what the model takes", _VAIN_NOTE)

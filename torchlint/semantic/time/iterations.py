@@ -188,19 +188,20 @@ class Iterations:
                 if isinstance(self.tree.parents.get(w), cst.AssignTarget)
             ]
         fresh = [w for w in writes if not self._reads_itself(w)]
+        child = at
         for above in self.tree.ancestors(at):
             if isinstance(above, (cst.For, cst.CompFor)) and any(
                 self.tree.is_within(w, above.target) for w in fresh
             ):
                 return True
-            if isinstance(above, cst.IndentedBlock) and any(
-                self._binds(part, fresh)
-                for part in above.body
-                if self.tree.end(part) < self.tree.order[at]
-            ):
-                return True
+            for part in above.body if isinstance(above, cst.IndentedBlock) else ():
+                if part is child:
+                    break
+                if self._binds(part, fresh):
+                    return True
             if above is loop:
                 return False
+            child = above
         return False
 
     def _binds(self, statement: cst.CSTNode | None, writes: list[cst.CSTNode]) -> bool:

@@ -44,16 +44,17 @@ def vain_backward(module: Module, node: cst.Call) -> cst.BaseExpression | None:
         maker = dotted_text(made.func) if made is not None else None
         if made is None or maker is None or critic is None or maker == critic:
             continue
-        text = module.source_of(function)
-        if no_grad(module, made) is not False or switches_off(text) or _SWITCHED.search(text):
-            continue
         owners = _owners(module)
         both = [o for o, models in owners.items() if {maker, critic} <= models]
         mine = {o for o, models in owners.items() if maker in models}
-        if not both and mine and any(critic in models for models in owners.values()):
-            walk = _Gradients(module, maker, mine, owners)
-            if walk.thrown_away(node, function):
-                return arg.value
+        apart = not both and mine and any(critic in models for models in owners.values())
+        if not apart or no_grad(module, made) is not False:
+            continue
+        text = module.source_of(function)
+        if switches_off(text) or _SWITCHED.search(text):
+            continue
+        if _Gradients(module, maker, mine, owners).thrown_away(node, function):
+            return arg.value
     return None
 
 
