@@ -20,6 +20,9 @@ from torchlint.fixes.notes import one_sentence
 from torchlint.rule import Wait
 from torchlint.semantic.module import Module
 
+MOST_TOGETHER = 40
+"""Findings of one rule in one step from which on each keeps its own fix, as each would hold all
+edits."""
 _SILENCES = regex(r"^[^#\n]*#.*\b(noqa|torchlint)\b", re.MULTILINE)
 
 
