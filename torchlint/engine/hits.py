@@ -22,7 +22,13 @@ from torchlint.base.span import Span
 from torchlint.engine import syntax
 from torchlint.engine.job import Job
 from torchlint.engine.placing import Crash, Placing, described, message_of
-from torchlint.engine.yielding import MOST_TOGETHER, fixed_together, joined, step_of, strongest
+from torchlint.engine.yielding import (
+    fixed_together,
+    joined,
+    keeps_fixes_apart,
+    step_of,
+    strongest,
+)
 from torchlint.fixes.fix import Append, Fix, Prepend, Remove, Replace
 from torchlint.fixes.notes import one_sentence
 from torchlint.rule import Hit, Rule
@@ -79,9 +85,8 @@ def findings(
         else:
             first = (stronger.rule.code, stronger.span)
             made[first] = joined(made[first], finding)
-    for keys in beside.values():
-        if len(keys) <= MOST_TOGETHER:
-            made.update(fixed_together({key: made[key] for key in keys}))
+    for keys in () if keeps_fixes_apart(module.text) else beside.values():
+        made.update(fixed_together({key: made[key] for key in keys}))
     return tuple(made.values()), tuple(map(placing.note, crashes))
 
 

@@ -20,7 +20,7 @@ from torchlint.fixes.notes import one_sentence
 from torchlint.rule import Wait
 from torchlint.semantic.module import Module
 
-MOST_TOGETHER = 40
+_MOST_TOGETHER = 40
 """Findings of one rule in one step from which on each keeps its own fix, as each would hold all
 edits."""
 _SILENCES = regex(r"^[^#\n]*#.*\b(noqa|torchlint)\b", re.MULTILINE)
@@ -90,17 +90,22 @@ def joined(first: Finding, other: Finding) -> Finding:
 
 def step_of(module: Module, placed: Placed) -> cst.CSTNode | None:
     """Return the loop in each turn of which something is found, or the function in each call of
-    which a wait or a copy is; None where a comment of the file may keep a fix of it back."""
-    if _SILENCES.search(module.text):
-        return None
+    which a wait or a copy is; None where it is in neither."""
     loop = module.loop(placed.hit.node)
     return loop or (module.function(placed.hit.node) if role(placed).together else None)
+
+
+def keeps_fixes_apart(text: str) -> bool:
+    """Say whether a comment of a file may keep back the fix of one finding, and not of others."""
+    return _SILENCES.search(text) is not None
 
 
 def fixed_together(beside: Mapping[tuple[str, Span], Finding]) -> dict[tuple[str, Span], Finding]:
     """Return the findings of one rule in one step with the same fix for those that can be fixed
     together: to fix one alone saves next to nothing."""
     fixed = dict(beside)
+    if len(beside) > _MOST_TOGETHER:
+        return fixed
     for safety in (Safety.SAFE, Safety.UNSAFE):
         members: list[tuple[str, Span]] = []
         for key, finding in beside.items():
