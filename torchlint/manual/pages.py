@@ -80,6 +80,15 @@ def sections(
     return [*found, ("Measure", "\n".join((how, "", *results)).strip())]
 
 
+def why_and_flagged(why: str) -> tuple[str, str]:
+    """Return a section Why without the paragraphs that say what is flagged, and those paragraphs."""
+    paragraphs = why.split("\n\n")
+    flagged = [part for part in paragraphs if part.startswith("Flagged")]
+    said = "\n\n".join(flagged).removeprefix("Flagged: ")
+    rest = "\n\n".join(part for part in paragraphs if part not in flagged)
+    return rest, said[:1].upper() + said[1:]
+
+
 def page(info: RuleInfo, measured: Mapping[str, tuple[str, ...]] | None = None) -> str:
     """Return a rule's page as markdown, ending with a newline.
 
@@ -95,11 +104,15 @@ def page(info: RuleInfo, measured: Mapping[str, tuple[str, ...]] | None = None) 
 
 def page_text(info: RuleInfo) -> str:
     """Return a rule's page for a terminal: no markup, code indented by four blanks, prose in lines
-    of at most `WIDTH`; ends with a newline."""
+    of at most `WIDTH`; what is flagged stands behind the examples; ends with a newline."""
     message = "\n".join(wrapped(f"Message: {info.message}", WIDTH))
     parts = [f"{info.name} ({info.code})", meta_line(info), info.title, message]
-    for heading, text in sections(info):
-        parts += [heading.upper(), _without_fences(text)]
+    rest, flagged = why_and_flagged(info.sections.get("Why", ""))
+    said = {heading: [text] for heading, text in sections(info)} | {"Why": [rest]}
+    if flagged:
+        said["Good"] += ["WHEN IT IS FLAGGED", flagged]
+    for heading, texts in said.items():
+        parts += [heading.upper(), *map(_without_fences, texts)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 

@@ -17,7 +17,7 @@ from torchlint.base.regex import regex
 from torchlint.catalog.manual import code_blocks
 from torchlint.catalog.rules import Catalog, RuleInfo
 from torchlint.manual.engine_codes import ENGINE_PAGES
-from torchlint.manual.pages import NOT_MEASURED, measurements
+from torchlint.manual.pages import NOT_MEASURED, measurements, why_and_flagged
 
 FAMILY_WORDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
@@ -46,7 +46,6 @@ FAMILY_WORDS: Mapping[str, tuple[str, str]] = MappingProxyType(
 )
 """Family → its heading and one sentence, in the order of the codes."""
 _PROSE_CODE = regex(r"(?P<code>```.*?```|`[^`]+`)|\b(?P<rule>TL\d{3})\b", re.DOTALL)
-_FLAGGED = "Flagged: "
 _FIX_NAMES = {
     Safety.SAFE: "safe fix",
     Safety.UNSAFE: "unsafe fix",
@@ -106,7 +105,7 @@ def index_page(catalog: Catalog) -> str:
 
 def rule_page(info: RuleInfo, catalog: Catalog) -> str:
     """Return a rule's page."""
-    why, flagged = _why(info.sections.get("Why", ""))
+    why, flagged = why_and_flagged(info.sections.get("Why", ""))
     parts = [
         f"---\ntitle: {info.code} {info.name}\ndescription: {_quoted(info.title)}\n---",
         f"# {info.name} <small>{info.code}</small>",
@@ -186,16 +185,6 @@ def _chips(info: RuleInfo) -> str:
         "\n".join((*chips, *([] if info.fixes else ['<span class="chip">no fix</span>'])))
         + "\n{ .chips }"
     )
-
-
-def _why(text: str) -> tuple[str, str]:
-    """Cut the paragraph that says what is flagged out of the section Why."""
-    paragraphs = text.split("\n\n")
-    flagged = [part for part in paragraphs if part.startswith("Flagged")]
-    rest = "\n\n".join(part for part in paragraphs if part not in flagged)
-    said = "\n\n".join(flagged)
-    said = said.removeprefix(_FLAGGED)
-    return rest, said[:1].upper() + said[1:]
 
 
 def _examples(info: RuleInfo) -> list[str]:
