@@ -64,3 +64,17 @@ def test_an_argument_that_the_oldest_torch_needs_is_left(
         "        model(x)\n    return profiler\n"
     )
     assert len(for_rule(check(text, target_torch=target, newest_torch=newest), info)) == count
+
+
+@pytest.mark.parametrize(
+    ("target", "backend"),
+    [((1, 8), "nccl"), ((1, 13), "nccl"), ((2, 0), "cpu:gloo,cuda:nccl")],
+)
+def test_a_pair_of_backends_is_written_for_a_torch_that_takes_one(
+    target: tuple[int, int], backend: str
+) -> None:
+    info = next(info for info in rules() if info.code == "TL305")
+    (found,) = for_rule(check(programs(info, "Bad")[0], target_torch=target), info)
+    assert found.fix is not None
+    assert [edit.text for edit in found.fix.edits] == [backend]
+    assert ("takes no CPU tensors" in (found.fix.note or "")) is (target < (2, 0))

@@ -4,7 +4,7 @@
 Gloo reduces through host memory; NCCL moves data directly between GPUs, over NVLink and InfiniBand
 where there are any. The documentation of `torch.distributed` gives the rule of thumb: NCCL for
 distributed training on CUDA GPUs, Gloo for training on CPUs. With `"cpu:gloo,cuda:nccl"` a process
-group uses NCCL for CUDA tensors and still takes CPU tensors.
+group uses NCCL for CUDA tensors and still takes CPU tensors; torch knows such a pair from 2.0 on.
 
 Flagged: `init_process_group()` with the literal backend `"gloo"` in a file that wraps a model in
 DDP and shows that this model is on CUDA: it was moved there, or `device_ids=` names GPUs.
@@ -99,6 +99,8 @@ _DDP = "torch.nn.parallel.DistributedDataParallel"
 _CHOICE = regex(
     r"cuda|nccl|gloo|backend|gpus?|device|platform|win|cpu|available|['\"]nt['\"]", re.IGNORECASE
 )
+_PAIRS_SINCE = (2, 0)
+"""The first torch that takes a backend for each kind of device (its documentation)."""
 _NOTE = "Needs NCCL and one GPU per process; sums are taken in another order."
 
 rule = Rule(
@@ -120,10 +122,11 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     if _chosen(module, node) or not any(_on_cuda(module, wrap) for wrap in replica_wraps(module)):
         return
-    new = backend.with_changes(
-        value=f"{backend.prefix}{backend.quote}cpu:gloo,cuda:nccl{backend.quote}"
-    )
-    fix = Fix((Replace(backend, new),), Safety.UNSAFE, "Use NCCL for CUDA tensors", _NOTE)
+    both = module.target_torch >= _PAIRS_SINCE
+    name = "cpu:gloo,cuda:nccl" if both else "nccl"
+    new = backend.with_changes(value=f"{backend.prefix}{backend.quote}{name}{backend.quote}")
+    note = _NOTE if both else f"{_NOTE} NCCL takes no CPU tensors."
+    fix = Fix((Replace(backend, new),), Safety.UNSAFE, "Use NCCL for CUDA tensors", note)
     yield Hit(backend, fix=fix)
 
 
