@@ -81,7 +81,7 @@ def sections(
 
 
 def why_and_flagged(why: str) -> tuple[str, str]:
-    """Return a section Why without the paragraphs that say what is flagged, and those paragraphs."""
+    """Return a section Why without its paragraphs that say what is flagged, and these."""
     paragraphs = why.split("\n\n")
     flagged = [part for part in paragraphs if part.startswith("Flagged")]
     said = "\n\n".join(flagged).removeprefix("Flagged: ")

@@ -54,22 +54,29 @@ def gives_one_batch(module: Module, loader: cst.Call) -> bool:
 
 
 def _begun_alone(module: Module, loader: cst.Call) -> bool:
-    """Say whether a loader has a name that is only read in ``next(iter(loader))``, in no step."""
+    """Say whether all that reads a loader is ``next(iter(loader))``, in no step."""
+    reads = only_begun(module, loader)
+    return bool(reads) and not any(heat_of(module, read).hot for read in reads)
+
+
+def only_begun(module: Module, loader: cst.Call) -> list[cst.Name]:
+    """Return the reads of a loader that has a name, where each is in ``next(iter(loader))``; else
+    none."""
     match module.small_statement(loader):
         case (
             cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))], value=value) as home
         ) if value is loader:
             reads = readers_of(module, home, name)
             begun = (module.parent(module.parent(read) or read) for read in reads)
-            taken = bool(reads) and not any(heat_of(module, read).hot for read in reads)
-            return taken and all(
+            alone = all(
                 isinstance(call, cst.Call)
                 and module.name(call.func) == "builtins.iter"
                 and isinstance(given := module.parent(call), cst.Arg)
                 and module.called(module.parent(given)) == "builtins.next"
                 for call in begun
             )
-    return False
+            return reads if alone else []
+    return []
 
 
 def _ends_at_once(loop: cst.For) -> bool:

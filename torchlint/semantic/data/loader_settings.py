@@ -25,7 +25,7 @@ from torchlint.semantic.code.tree import (
 from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.data.datasets import cuda_samples, sample_cost
 from torchlint.semantic.data.graphs import loads_graphs
-from torchlint.semantic.data.loader_flow import consumers_of
+from torchlint.semantic.data.loader_flow import consumers_of, gives_one_batch
 from torchlint.semantic.data.loaders import (
     batches_go_to,
     derives,
@@ -278,7 +278,7 @@ def lacks_pinning(module: Module, node: cst.Call) -> bool:
     pin = arguments_of(module, node, DATALOADER).value("pin_memory")
     if (pin is not None and framework_moves_batches(module)) or cuda_samples(module, node):
         return False
-    if _joins_first(module, node) or loads_graphs(module, node):
+    if _joins_first(module, node) or loads_graphs(module, node) or gives_one_batch(module, node):
         return False
     # Whether a model's loop over the loader moves its batches to the accelerator. Of a loader
     # that leaves this file, costly samples and a file that moves other batches say that it feeds

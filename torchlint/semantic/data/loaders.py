@@ -16,7 +16,7 @@ from torchlint.semantic.code.scopes import base_names, method_of
 from torchlint.semantic.code.text import in_main_guard
 from torchlint.semantic.code.tree import attr_of, is_name
 from torchlint.semantic.code.wording import Wording
-from torchlint.semantic.data.loader_flow import consumers_of
+from torchlint.semantic.data.loader_flow import consumers_of, only_begun
 from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.project.asked import said_somewhere
@@ -91,7 +91,8 @@ def _role(module: Module, loader: cst.Call, loops: list[cst.For | cst.CompFor]) 
     for kind in ("train", "eval", "unseen", "other"):
         if kind in kinds:
             return kind
-    if _gives_one_batch(module, loader):
+    begun = only_begun(module, loader)
+    if begun and not any(map(module.loops, begun)):
         return "other"
     function = module.function(loader)
     if (
@@ -101,30 +102,6 @@ def _role(module: Module, loader: cst.Call, loops: list[cst.For | cst.CompFor]) 
     ):
         return "train"
     return "unseen"
-
-
-def _gives_one_batch(module: Module, loader: cst.Call) -> bool:
-    """Say whether nothing is ever taken from a loader but its first batch, once: ``x =
-    next(iter(loader))`` outside of loops."""
-    above = module.parent(loader)
-    target = above.targets[0].target if isinstance(above, cst.Assign) else None
-    if not isinstance(target, cst.Name):
-        return False
-    reads = reads_of(module, module.scope(loader), target.value)
-    for read in reads:
-        arg = module.parent(read)
-        first = module.parent(arg) if isinstance(arg, cst.Arg) else None
-        arg = module.parent(first)
-        last = module.parent(arg) if isinstance(arg, cst.Arg) else None
-        taken = (
-            isinstance(first, cst.Call)
-            and isinstance(last, cst.Call)
-            and module.name(first.func) == "builtins.iter"
-            and module.name(last.func) == "builtins.next"
-        )
-        if not taken or module.loops(read):
-            return False
-    return bool(reads)
 
 
 def _kind(module: Module, loop: cst.For | cst.CompFor) -> str:

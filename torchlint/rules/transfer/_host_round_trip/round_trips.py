@@ -59,7 +59,7 @@ def round_trip(module: Module, back: cst.Call) -> RoundTrip | None:
             copy = host_copy(module, call)
             if copy is not None:
                 return RoundTrip(copy, back, maker, module.is_within(call, data), tuple(through))
-            if _is_given(module, call.func):
+            if _is_given(module, call.func) or _runs_elsewhere(module, call):
                 return None  # What that does on the host, torch has no word for.
             through.append(module.called(call))
     return None
@@ -83,6 +83,17 @@ def _is_given(module: Module, func: cst.BaseExpression) -> bool:
             return function is module.function(func) and home.value != func.value
         case [cst.Assign(targets=[cst.AssignTarget(target=cst.Name())], value=value)]:
             return _is_given(module, value)
+    return False
+
+
+def _runs_elsewhere(module: Module, call: cst.Call) -> bool:
+    """Say whether a call runs a method of an object of which nothing is known, a simulator's
+    ``env.step(action)``, also by way of a class above: ``super().step(action)``."""
+    match call.func:
+        case cst.Attribute(value=cst.Call(func=cst.Name("super"))):
+            return True
+        case cst.Attribute(value=holder):
+            return not module.called(call) and inferred(module, holder).kind == "?"
     return False
 
 
