@@ -167,6 +167,7 @@ from torchlint.rule import (
 from torchlint.rules.transfer._blocking_batch_copy.loader_sources import loaders_of_batch
 from torchlint.rules.transfer._blocking_batch_copy.overlaps import changed_later, may_overlap
 from torchlint.rules.transfer._blocking_batch_copy.tensor_origins import lies_with_batch
+from torchlint.semantic.code.calls import bind
 from torchlint.semantic.code.flow import call_sites, writes_of
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
@@ -216,7 +217,6 @@ from torchlint.semantic.values import definitions_behind
 from torchlint.semantic.values.apple import only_apple
 from torchlint.semantic.values.classes import in_lightning
 from torchlint.semantic.values.inferred import is_model_call
-from torchlint.semantic.values.params import bind
 from torchlint.semantic.values.value import CPU, CUDA
 
 _COPIES = frozenset(("copy", "memory_format"))

@@ -136,6 +136,7 @@ from torchlint.rule import (
 from torchlint.rules.transfer._cpu_create_then_move.host_indices import host_index
 from torchlint.rules.transfer._cpu_create_then_move.index_fixes import index_fix, indexed_besides
 from torchlint.rules.transfer._cpu_create_then_move.placement import placement_of, spare_move
+from torchlint.semantic.code.calls import bind
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.code.tree import attr_of, components, method_called
@@ -163,7 +164,6 @@ from torchlint.semantic.uses.unavoidable_syncs import (
 )
 from torchlint.semantic.values.definitions_behind import functions, returned
 from torchlint.semantic.values.inferred import is_model_call
-from torchlint.semantic.values.params import bind
 from torchlint.semantic.values.tensor_types import device_flag
 from torchlint.semantic.values.value import CPU
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.semantic.code.calls import keyword_argument
+from torchlint.semantic.code.calls import bind, keyword_argument
 from torchlint.semantic.code.flow import call_sites, reads_of
 from torchlint.semantic.code.reaching import assigned_to, definitions_of
 from torchlint.semantic.code.tree import attr_of, method_called
@@ -18,7 +18,6 @@ from torchlint.semantic.time.iterations import loop_sources
 from torchlint.semantic.torch.names import MOVES
 from torchlint.semantic.uses.object_uses import Key, literal_key
 from torchlint.semantic.values.inferred import inferred
-from torchlint.semantic.values.params import bind
 
 _Path = tuple[Key, ...]
 """The indices and keys by which a part is taken from what is given."""

@@ -9,7 +9,7 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.semantic.code.bindings import binds_globally, sole_definition
-from torchlint.semantic.code.calls import arguments_of
+from torchlint.semantic.code.calls import arguments_of, bind
 from torchlint.semantic.code.flow import call_sites, callees_of, reads_of
 from torchlint.semantic.code.reaching import assigned_to
 from torchlint.semantic.code.scopes import base_names, method_of
@@ -28,7 +28,6 @@ from torchlint.semantic.torch.spelling import HELD_OUT, called
 from torchlint.semantic.values import definitions_behind
 from torchlint.semantic.values.definitions_behind import method, named
 from torchlint.semantic.values.inferred import inferred, is_loader
-from torchlint.semantic.values.params import bind
 from torchlint.semantic.values.place import on_device
 from torchlint.semantic.values.value import ACCEL
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.semantic.code.calls import arguments_of
+from torchlint.semantic.code.calls import arguments_of, bind
 from torchlint.semantic.code.flow import call_sites, writes_of
 from torchlint.semantic.code.reaching import assigned_to
 from torchlint.semantic.module import Module
@@ -16,7 +16,6 @@ from torchlint.semantic.question import question
 from torchlint.semantic.torch.names import DATALOADER
 from torchlint.semantic.values import definitions_behind
 from torchlint.semantic.values.inferred import inferred
-from torchlint.semantic.values.params import bind
 
 _SENT = ("dataset", "collate_fn", "worker_init_fn")
 _CALLABLE = regex(

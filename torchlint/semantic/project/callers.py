@@ -30,7 +30,8 @@ from torchlint.semantic.project import exports
 from torchlint.semantic.project.index import CLASS
 from torchlint.semantic.question import question
 from torchlint.semantic.time.autograd import no_grad
-from torchlint.semantic.time.heat import COLD, Grade, Heat, Link, entrances, heat_of
+from torchlint.semantic.time.grades import COLD, Grade, Heat, Link
+from torchlint.semantic.time.heat import entrances, heat_of
 from torchlint.semantic.time.once import runs_once
 from torchlint.semantic.values.facts import values
 from torchlint.semantic.values.inferred import classes_of_instance, home_of_parameters, inferred

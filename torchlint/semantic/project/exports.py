@@ -18,7 +18,8 @@ from torchlint.semantic.code.tree import keyword_of
 from torchlint.semantic.code.unreached import unreached
 from torchlint.semantic.module import Module
 from torchlint.semantic.time.autograd import no_grad
-from torchlint.semantic.time.heat import Caller, function_heat, heat_of
+from torchlint.semantic.time.grades import Caller
+from torchlint.semantic.time.heat import function_heat, heat_of
 from torchlint.semantic.time.loops import loops
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values.inferred import batch_device, class_attribute, returned_by

@@ -19,7 +19,7 @@ from torchlint.semantic.code.tree import is_name, targets_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
-from torchlint.semantic.uses.graph_use import model_classes
+from torchlint.semantic.uses.networks import model_classes
 from torchlint.semantic.values.definitions_behind import functions, returned
 from torchlint.semantic.values.inferred import inferred
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import libcst as cst
 
-from torchlint.semantic.code.calls import given_for, keyword_argument
+from torchlint.semantic.code.calls import bind, given_for, keyword_argument
 from torchlint.semantic.code.conditions import conditions_around
 from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.names import dotted_text
@@ -30,7 +30,8 @@ from torchlint.semantic.device.value_sized import gathers, scatters
 from torchlint.semantic.module import Module
 from torchlint.semantic.project.asked import argument_reads
 from torchlint.semantic.question import question
-from torchlint.semantic.time.heat import Grade, heat_of
+from torchlint.semantic.time.grades import Grade
+from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.time.iterations import is_structural, iteration_count
 from torchlint.semantic.time.loops import LoopKind, has_model_call, loop_kind
 from torchlint.semantic.time.runs import runs_model
@@ -46,7 +47,6 @@ from torchlint.semantic.uses.host_needs import (
 from torchlint.semantic.uses.network_waits import called_object, chosen, network_wait
 from torchlint.semantic.values.definitions_behind import functions
 from torchlint.semantic.values.inferred import inferred
-from torchlint.semantic.values.params import bind
 from torchlint.semantic.values.place import on_device
 from torchlint.semantic.values.value import CPU, OF_NETWORKS
 

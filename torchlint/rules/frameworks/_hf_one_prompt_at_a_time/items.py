@@ -7,6 +7,7 @@ import libcst as cst
 from torchlint.base.regex import regex
 from torchlint.rule import Module
 from torchlint.semantic.code.bindings import sole_definition
+from torchlint.semantic.code.calls import bind
 from torchlint.semantic.code.flow import call_sites
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import (
@@ -18,7 +19,6 @@ from torchlint.semantic.code.tree import (
 )
 from torchlint.semantic.question import question
 from torchlint.semantic.torch.spelling import LOADER, called
-from torchlint.semantic.values.params import bind
 
 _HANDFUL = 16
 """Fewer items than this are examples to look at."""

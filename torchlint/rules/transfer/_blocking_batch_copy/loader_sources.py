@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Iterator
 import libcst as cst
 
 from torchlint.rule import Module, inferred
+from torchlint.semantic.code.calls import bind
 from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.scopes import local_class, name_outside
@@ -22,7 +23,6 @@ from torchlint.semantic.elsewhere import Definition
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import loop_sources
 from torchlint.semantic.values import definitions_behind
-from torchlint.semantic.values.params import bind
 from torchlint.semantic.values.value import Value
 
 Path = tuple[int | str, ...]
