@@ -171,11 +171,7 @@ from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_rea
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import inner_loop, loop_in_sight
 from torchlint.semantic.time.loops import LoopKind, loop_kind
-from torchlint.semantic.uses.accumulators import (
-    fresh_per_iteration,
-    gathered_reads,
-    keeps_its_values,
-)
+from torchlint.semantic.uses.accumulators import gathered_reads, keeps_its_values
 from torchlint.semantic.uses.assumptions import FRAMES, LOSSES, MEMORY, TORCH
 from torchlint.semantic.uses.elements import one_dimensional
 from torchlint.semantic.uses.environment import for_environment, once_per_episode
@@ -195,6 +191,7 @@ from torchlint.semantic.uses.unavoidable_syncs import (
     stays_beside,
     waits_for_the_same,
 )
+from torchlint.semantic.uses.unchanged_values import fresh_per_iteration
 from torchlint.semantic.values.definitions_behind import functions
 from torchlint.semantic.values.value import CPU
 

@@ -25,11 +25,9 @@ from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.time.loops import has_model_call
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.host_needs import needed_at_once, needed_by
+from torchlint.semantic.uses.iteration_places import comes_to, iteration_places, nearest
 from torchlint.semantic.uses.unavoidable_syncs import (
-    comes_to,
     goes_on_elsewhere,
-    iteration_places,
-    nearest,
     read_by,
     scales,
     stays_beside,

@@ -42,16 +42,12 @@ from torchlint.semantic.torch.spelling import LOSS, called
 from torchlint.semantic.uses.accumulators import (
     LoopSum,
     added,
-    all_calls,
     averaged_after,
-    fresh_per_iteration,
     gathering_loop,
     in_changing_mode,
     in_each_step,
-    only_returned,
     reaches_line_after,
     sum_of_loop,
-    uses_of_number,
 )
 from torchlint.semantic.uses.assumptions import (
     ACCELERATOR,
@@ -63,7 +59,9 @@ from torchlint.semantic.uses.assumptions import (
     STEPS,
     TORCH,
 )
+from torchlint.semantic.uses.number_uses import all_calls, only_returned, uses_of_number
 from torchlint.semantic.uses.plain_numbers import has_no_dimension, is_python_number
+from torchlint.semantic.uses.unchanged_values import fresh_per_iteration
 from torchlint.semantic.values.apple import may_be_mps
 from torchlint.semantic.values.detachable import detachable
 
