@@ -111,7 +111,7 @@ from torchlint.rule import Append, Fix, Hit, Module, Rule, Safety, heat_of, infe
 from torchlint.semantic.code.calls import bind
 from torchlint.semantic.code.flow import call_sites, reads_of, writes_of
 from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.code.tree import LOOPS, attr_of, components, method_called
+from torchlint.semantic.code.tree import LOOPS, attr_of, components, method_called, root_of
 from torchlint.semantic.question import question
 from torchlint.semantic.time.autograd import no_grad
 from torchlint.semantic.time.grades import Heat
@@ -259,8 +259,7 @@ def _given(module: Module, function: cst.FunctionDef, name: str) -> list[cst.Bas
 
 
 def _root(place: cst.CSTNode) -> str:
-    while isinstance(place, (cst.Attribute, cst.Subscript)):
-        place = place.value
+    place = root_of(place, cst.Attribute, cst.Subscript)
     return place.value if isinstance(place, cst.Name) else ""
 
 

@@ -171,7 +171,7 @@ from torchlint.rules.transfer._blocking_batch_copy.loader_sources import loaders
 from torchlint.rules.transfer._blocking_batch_copy.overlaps import changed_later, may_overlap
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.code.tree import has_star, is_name, method_called
+from torchlint.semantic.code.tree import has_star, is_name, method_called, root_of
 from torchlint.semantic.data.datasets import cuda_samples, sample_cost
 from torchlint.semantic.data.evaluated_batches import ends_in_wait, worked_on_in_batch
 from torchlint.semantic.data.expanded import expanded_in_batch
@@ -417,8 +417,7 @@ def _is_cut(module: Module, source: cst.BaseExpression, depth: int) -> bool:
 def _is_tokenized(module: Module, source: cst.BaseExpression) -> bool:
     """Say whether what is moved was made here by a tokenizer or a processor: what is told which
     tensors to give, ``return_tensors="pt"``."""
-    while isinstance(source, cst.Subscript):
-        source = source.value
+    source = root_of(source, cst.Subscript)
     made = definitions_of(module, source) if isinstance(source, cst.Name) else []
     return bool(made) and all(
         isinstance(each, cst.Assign)

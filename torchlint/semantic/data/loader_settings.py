@@ -16,12 +16,7 @@ from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.parsed_arguments import options_added
 from torchlint.semantic.code.scopes import base_names
-from torchlint.semantic.code.tree import (
-    COMPREHENSIONS,
-    LOOPS,
-    components,
-    is_name,
-)
+from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, components, is_name, parameters_of
 from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.data.datasets import cuda_samples, sample_cost
 from torchlint.semantic.data.graphs import loads_graphs
@@ -109,7 +104,7 @@ def _named_workers(module: Module, loader: cst.Call) -> Iterator[cst.BaseExpress
     loader."""
     function = module.function(loader)
     if function is not None:
-        params = (*function.params.params, *function.params.kwonly_params)
+        params = parameters_of(function)
         yield from (param.name for param in params if called(param.name.value, WORKERS))
     for assign in module.nodes(cst.Assign):
         target = assign.targets[0].target
@@ -215,14 +210,7 @@ def _readable(module: Module, word: cst.BaseExpression, loader: cst.Call) -> boo
 
 
 def _params(function: cst.FunctionDef | None) -> set[str]:
-    if function is None:
-        return set()
-    params = (
-        *function.params.posonly_params,
-        *function.params.params,
-        *function.params.kwonly_params,
-    )
-    return {param.name.value for param in params}
+    return {param.name.value for param in parameters_of(function)} if function else set()
 
 
 def _same_block(module: Module, word: cst.CSTNode, loader: cst.Call) -> bool:

@@ -12,11 +12,7 @@ from torchlint.base.regex import regex
 from torchlint.semantic.code.flow import flow
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.scopes import scopes
-from torchlint.semantic.code.tree import (
-    attr_of,
-    is_name,
-    method_called,
-)
+from torchlint.semantic.code.tree import attr_of, is_name, method_called, parameters_of, root_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.time.grades import COLD, Grade, Heat, Why
 from torchlint.semantic.time.loops import LoopKind, loops
@@ -145,8 +141,7 @@ class Roles:
     def _of_one_class(self, node: cst.BaseExpression) -> bool:
         """Say whether a backward pass starts at elements of a tensor: ``scores[0, label]``,
         ``scores[:, label].sum()``."""
-        while isinstance(node, (cst.Attribute, cst.Call)):
-            node = node.func if isinstance(node, cst.Call) else node.value
+        node = root_of(node, cst.Attribute, cst.Call)
         if isinstance(node, cst.Name):
             made = [getattr(each, "value", None) for each in definitions_of(self.module, node)]
             return bool(made) and all(
@@ -245,9 +240,7 @@ class Roles:
             return Heat(Grade.FORWARD, (Why("forward() runs every step", function),))
         # ``predict(inputs, batch_size)`` or ``predict(loader: DataLoader)``: its body runs once for
         # all batches.
-        given = {
-            param.name.value for param in (*function.params.params, *function.params.kwonly_params)
-        }
+        given = {param.name.value for param in parameters_of(function)}
         batched = name.startswith("predict") and ("batch_size" in given or _takes_all(function))
         if (
             _MODULE_METHOD.match(name)
@@ -332,9 +325,7 @@ class Roles:
     def _is_metric(self, cls: cst.ClassDef, function: cst.FunctionDef) -> bool:
         """Say whether a method is what a metric does for each batch; one that gets a model goes
         over a data set."""
-        params = [
-            param.name.value for param in (*function.params.params, *function.params.kwonly_params)
-        ]
+        params = [param.name.value for param in parameters_of(function)]
         if any(called(name, MODEL) for name in params) or not _takes_tensors(self.module, function):
             return False
         return any(_METRIC.search(name) for name in self._class_names(cls))

@@ -21,6 +21,7 @@ from torchlint.semantic.code.handed_classes import hands_on
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.code.scopes import scopes
+from torchlint.semantic.code.tree import root_of
 from torchlint.semantic.elsewhere import Definition
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -393,8 +394,7 @@ class _GraphSearch(ValueSearch):
 
     def container(self, node: cst.CSTNode) -> None:
         """Follow all that a container may hand out, into which the value was put."""
-        while isinstance(node, cst.Subscript):
-            node = node.value
+        node = root_of(node, cst.Subscript)
         match node:
             case cst.Attribute():
                 self._kept(node)

@@ -17,6 +17,7 @@ from torchlint.semantic.code.tree import (
     is_name,
     keyword_of,
     positional,
+    positional_parameters,
 )
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -360,7 +361,7 @@ def _methods(cls: cst.ClassDef) -> list[cst.FunctionDef]:
 
 def _me(function: cst.FunctionDef) -> str | None:
     """Return the name of a method's first parameter, which is the object."""
-    params = (*function.params.posonly_params, *function.params.params)
+    params = positional_parameters(function)
     static = any(
         is_name(each.decorator, "staticmethod", "classmethod") for each in function.decorators
     )

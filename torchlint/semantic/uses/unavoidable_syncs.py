@@ -11,7 +11,7 @@ import libcst as cst
 from torchlint.semantic.code.calls import bind, given_for, keyword_argument
 from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.code.tree import method_called
+from torchlint.semantic.code.tree import method_called, root_of
 from torchlint.semantic.device.host_reads import host_copy, scalar_reads
 from torchlint.semantic.device.possible_waits import (
     SCALED,
@@ -488,8 +488,7 @@ def _may_be_there(
     """Say whether something may be a tensor on the device: of what a function of another file is
     given it is only what is known to be there."""
     root: cst.CSTNode = read
-    while isinstance(root, (cst.Attribute, cst.Subscript, cst.Call)):
-        root = root.func if isinstance(root, cst.Call) else root.value
+    root = root_of(root)
     if isinstance(root, cst.Name) and root.value in given:
         return on_device(module, given[root.value]) is True
     value = inferred(where, read)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.semantic.code.calls import bind, positional_parameters
+from torchlint.semantic.code.calls import bind, parameters_by_place
 from torchlint.semantic.code.graphless_calls import calls_method
 from torchlint.semantic.code.handed_classes import hands_on
 from torchlint.semantic.code.left_out import passes
@@ -23,7 +23,9 @@ from torchlint.semantic.code.tree import (
     is_name,
     keyword_of,
     method_called,
+    parameters_of,
     positional,
+    positional_parameters,
 )
 from torchlint.semantic.elsewhere import Definition
 from torchlint.semantic.torch import names as torch_names
@@ -88,11 +90,7 @@ class Parameters:
         self._method = values.scopes.is_method(function)
         star = function.params.star_arg
         self._star = star.name.value if isinstance(star, cst.Param) else None
-        params = [
-            *function.params.posonly_params,
-            *function.params.params,
-            *function.params.kwonly_params,
-        ]
+        params = parameters_of(function)
         self._params = {param.name.value: param for param in params}
         if self._method and params and params[0].name.value in ("self", "cls", "ctx"):
             self._params.pop(params[0].name.value)
@@ -459,7 +457,7 @@ class Parameters:
             dotted.rpartition(".")[2]
             for _, dotted in self._values.scopes.decorators(self._function)
         }
-        params = (*self._function.params.posonly_params, *self._function.params.params)
+        params = positional_parameters(self._function)
         return {param.name.value: at for at, param in enumerate(params[first:])}
 
     @cached_property
@@ -626,7 +624,7 @@ def rest(values: Values, function: cst.FunctionDef, site: cst.Call, budget: int)
     itself."""
     if has_star(site):
         return UNKNOWN
-    taken = len(positional_parameters(function, site, values.scopes.is_method(function)))
+    taken = len(parameters_by_place(function, site, values.scopes.is_method(function)))
     plain = positional(site)[taken:]
     items = tuple(values.value(each, budget) for each in plain)
     return Value("tuple", item=join_all(list(items)), items=items)

@@ -15,6 +15,7 @@ from torchlint.semantic.code.tree import (
     is_name,
     last_name,
     method_called,
+    parameters_of,
     positional,
 )
 from torchlint.semantic.question import question
@@ -147,6 +148,6 @@ def _is_handful(module: Module, bound: cst.BaseExpression) -> bool:
     """Say whether a bound is written down, or a parameter with a small default."""
     scope = module.function(bound)
     if scope is not None and isinstance(bound, cst.Name):
-        params = (*scope.params.params, *scope.params.kwonly_params)
+        params = parameters_of(scope)
         bound = next((p.default for p in params if p.name.value == bound.value), None) or bound
     return isinstance(bound, cst.Integer) and int(bound.value) < _HANDFUL

@@ -22,7 +22,7 @@ from torchlint.semantic.code.flow import call_sites, writes_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.code.scopes import name_outside, scopes
-from torchlint.semantic.code.tree import attr_of, is_name, method_called
+from torchlint.semantic.code.tree import attr_of, is_name, method_called, root_of
 from torchlint.semantic.data.datasets import takes_samples
 from torchlint.semantic.data.graphs import is_dgl_graph
 from torchlint.semantic.device.host_reads import host_copy
@@ -120,8 +120,7 @@ def _asked_before(module: Module, transfer: Transfer) -> bool:
 
 def _from_dataset(module: Module, source: cst.BaseExpression) -> bool:
     """Say whether a loop takes what is moved from a dataset itself: no loader pins that memory."""
-    while isinstance(source, cst.Subscript):
-        source = source.value
+    source = root_of(source, cst.Subscript)
     return isinstance(source, cst.Name) and any(
         isinstance(loop, cst.For)
         and any(name.value == source.value for name in module.within(loop.target, cst.Name))
@@ -228,8 +227,7 @@ def _takes_all(part: cst.BaseSlice) -> bool:
 def _handed_in(module: Module, source: cst.BaseExpression) -> bool:
     """Say whether a name of unknown origin, or what it is made from, is a parameter or a loop's
     target."""
-    while isinstance(source, cst.Subscript):
-        source = source.value
+    source = root_of(source, cst.Subscript)
     function = module.function(source)
     if not isinstance(source, cst.Name):
         return False

@@ -34,7 +34,7 @@ from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.text import remarked
-from torchlint.semantic.code.tree import components
+from torchlint.semantic.code.tree import components, root_of
 from torchlint.semantic.data.per_step_use import LOG_EVERY, log_lines, redraws_bar
 from torchlint.semantic.device.host_reads import HostRead, number_kind, scalar_reads
 from torchlint.semantic.question import question
@@ -572,8 +572,7 @@ def _depends(module: Module, run: Sequence[HostRead], targets: Sequence[cst.CSTN
 
 def _held_by(module: Module, target: cst.CSTNode) -> set[str]:
     """Return the name that a target is, or the object whose key or attribute it is."""
-    while isinstance(target, (cst.Attribute, cst.Subscript)):
-        target = target.value
+    target = root_of(target, cst.Attribute, cst.Subscript)
     return {target.value} if isinstance(target, cst.Name) else set()
 
 
