@@ -58,7 +58,8 @@ from torchlint.semantic.data.loaders import makes_loader
 from torchlint.semantic.elsewhere import Definition, Elsewhere
 from torchlint.semantic.project.callers import MEMBER
 from torchlint.semantic.time.autograd import no_grad
-from torchlint.semantic.time.heat import Grade, heat_of
+from torchlint.semantic.time.grades import Grade
+from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.time.iterations import is_structural, iteration_count
 from torchlint.semantic.time.loops import LoopKind, loop_kind
 from torchlint.semantic.torch import ops

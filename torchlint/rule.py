@@ -60,16 +60,8 @@ from torchlint.semantic.device.transfers import Transfer
 from torchlint.semantic.device.value_sized import gathers
 from torchlint.semantic.module import Module
 from torchlint.semantic.time.entry_points import broken_import, uncalled
-from torchlint.semantic.time.heat import (
-    COLD,
-    Grade,
-    Heat,
-    Why,
-    heat_of,
-    hot_nodes,
-    may_be_hot,
-    not_used,
-)
+from torchlint.semantic.time.grades import COLD, Grade, Heat, Why
+from torchlint.semantic.time.heat import heat_of, hot_nodes, may_be_hot, not_used
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.unavoidable_syncs import wait_that_stays
 from torchlint.semantic.values.inferred import inferred

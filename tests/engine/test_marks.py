@@ -14,7 +14,7 @@ from torchlint.catalog.rules import load_rules
 from torchlint.engine.hits import hits
 from torchlint.rule import Hit, Module, Rule
 from torchlint.semantic.project.outside import Outside
-from torchlint.semantic.time.heat import Why
+from torchlint.semantic.time.grades import Why
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "rules"
 TRAIN = """import gc

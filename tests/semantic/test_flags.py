@@ -9,7 +9,8 @@ import pytest
 
 from tests.semantic.test_heat import probe
 from torchlint.semantic.code.flags import Flags
-from torchlint.semantic.time.heat import Grade, heat_of
+from torchlint.semantic.time.grades import Grade
+from torchlint.semantic.time.heat import heat_of
 
 LOOP = """
 def train(model, loader, optimizer, epochs):

@@ -27,7 +27,8 @@ from torchlint.semantic.project.caller_files import CallerFiles
 from torchlint.semantic.project.calls_elsewhere import CallsElsewhere
 from torchlint.semantic.project.definitions import Definitions
 from torchlint.semantic.project.said import Said
-from torchlint.semantic.time.heat import Grade, heat_of
+from torchlint.semantic.time.grades import Grade
+from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.values.inferred import inferred
 from torchlint.source import python
 

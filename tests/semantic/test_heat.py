@@ -10,7 +10,8 @@ from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.module import Module
 from torchlint.semantic.project.outside import Outside
 from torchlint.semantic.time.autograd import no_grad
-from torchlint.semantic.time.heat import Grade, heat_of
+from torchlint.semantic.time.grades import Grade
+from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.time.once import runs_once
 
 

@@ -9,7 +9,8 @@ import libcst as cst
 import pytest
 
 from tests.semantic.test_project import analysed, probe, probed
-from torchlint.semantic.time.heat import Grade, heat_of
+from torchlint.semantic.time.grades import Grade
+from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.uses.graph_use import GraphOutcome, graph_fate
 from torchlint.semantic.values.inferred import inferred
 

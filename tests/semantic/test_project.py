@@ -30,8 +30,9 @@ from torchlint.semantic.project.outside import Outside
 from torchlint.semantic.project.project import Project
 from torchlint.semantic.project.search import Search
 from torchlint.semantic.time import autograd
-from torchlint.semantic.time.heat import Grade, Link, heat_of, may_be_hot
-from torchlint.semantic.uses.graph_use import runs_module_method
+from torchlint.semantic.time.grades import Grade, Link
+from torchlint.semantic.time.heat import heat_of, may_be_hot
+from torchlint.semantic.uses.networks import runs_module_method
 from torchlint.semantic.values.accelerator import on_accelerator
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.value import ACCEL, Value

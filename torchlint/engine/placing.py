@@ -38,7 +38,8 @@ from torchlint.engine.unused_imports import removals, without_imports
 from torchlint.fixes.fix import Fix
 from torchlint.rule import Hit, Rule
 from torchlint.semantic.module import Module
-from torchlint.semantic.time.heat import Grade, Link, Why, heat_of, not_used
+from torchlint.semantic.time.grades import Grade, Link, Why
+from torchlint.semantic.time.heat import heat_of, not_used
 from torchlint.semantic.uses.spare_imports import SpareImport
 from torchlint.semantic.values.accelerator import on_tpu
 from torchlint.source.paths import shown

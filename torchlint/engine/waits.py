@@ -16,7 +16,8 @@ from torchlint.fixes.notes import one_sentence
 from torchlint.rule import Wait
 from torchlint.semantic.code.tree import method_called
 from torchlint.semantic.module import Module
-from torchlint.semantic.time.heat import Grade, heat_of
+from torchlint.semantic.time.grades import Grade
+from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.time.step_overhead import backward_reads
 from torchlint.semantic.uses.network_waits import network_wait
 from torchlint.semantic.uses.unavoidable_syncs import may_read, wait_beside, waits_besides

@@ -15,7 +15,7 @@ import libcst as cst
 from torchlint.base.records import frozen
 from torchlint.semantic.code.calls import Arguments
 from torchlint.semantic.module import Module, Question
-from torchlint.semantic.time.heat import Grade, Heat, Why
+from torchlint.semantic.time.grades import Grade, Heat, Why
 from torchlint.semantic.time.loops import LoopKind
 from torchlint.semantic.values.value import ACCEL, CUDA, Value
 

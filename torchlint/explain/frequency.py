@@ -22,15 +22,8 @@ from torchlint.semantic.code.unreached import unreached
 from torchlint.semantic.module import Module
 from torchlint.semantic.time.autograd import no_grad
 from torchlint.semantic.time.entry_points import uncalled
-from torchlint.semantic.time.heat import (
-    Grade,
-    Heat,
-    Why,
-    function_heat,
-    heat_of,
-    may_be_hot,
-    not_used,
-)
+from torchlint.semantic.time.grades import Grade, Heat, Why
+from torchlint.semantic.time.heat import function_heat, heat_of, may_be_hot, not_used
 from torchlint.semantic.time.loops import LoopKind, loop_kind
 
 _GRADES = {

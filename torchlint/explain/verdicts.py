@@ -25,7 +25,7 @@ from torchlint.explain.line import Spot, Spots
 from torchlint.rule import Hit, Rule
 from torchlint.semantic.code.calls import Arguments
 from torchlint.semantic.question import QUESTIONS
-from torchlint.semantic.time.heat import Heat
+from torchlint.semantic.time.grades import Heat
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.value import Value
 from torchlint.source.suppress import Suppressions

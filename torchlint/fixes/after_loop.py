@@ -18,16 +18,10 @@ from torchlint.semantic.data.per_step_use import LogLines
 from torchlint.semantic.device.host_reads import HostRead
 from torchlint.semantic.module import Module
 from torchlint.semantic.torch import ops
-from torchlint.semantic.uses.accumulators import (
-    NumberUses,
-    bound_per_iteration,
-    first_read_after,
-    fresh_per_iteration,
-    keeps_its_values,
-    reaches_line_after,
-    read_in_blocks,
-)
+from torchlint.semantic.uses.accumulators import keeps_its_values, reaches_line_after
 from torchlint.semantic.uses.assumptions import FRAMES, LOSSES, MEMORY, TORCH
+from torchlint.semantic.uses.number_uses import NumberUses, first_read_after, read_in_blocks
+from torchlint.semantic.uses.unchanged_values import bound_per_iteration, fresh_per_iteration
 from torchlint.semantic.values.detachable import detachable
 
 _LATER = (

@@ -110,6 +110,7 @@ from torchlint.rule import (
     inferred,
     keyword_argument,
 )
+from torchlint.semantic.code.calls import bind
 from torchlint.semantic.code.destinations import destinations
 from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.names import dotted_text
@@ -120,7 +121,6 @@ from torchlint.semantic.torch.spelling import KEPT_STILL, called
 from torchlint.semantic.uses.frozen import frozen_names, made_frozen
 from torchlint.semantic.values.accelerator import TRAINERS, makes_lightning_trainer, on_tpu
 from torchlint.semantic.values.inferred import is_model_call
-from torchlint.semantic.values.params import bind
 
 _DDP = "torch.nn.parallel.DistributedDataParallel"
 _FUNCTIONS = ("torch.nn.parallel.data_parallel", "torch.nn.parallel.data_parallel.data_parallel")

@@ -117,7 +117,7 @@ from torchlint.rule import (
 from torchlint.semantic.code.reaching import readers_of, uses_of
 from torchlint.semantic.code.scopes import local_class, scopes
 from torchlint.semantic.code.text import mentions
-from torchlint.semantic.code.tree import has_star, is_name, positional
+from torchlint.semantic.code.tree import has_star, is_name, positional, positional_parameters
 from torchlint.semantic.question import question
 from torchlint.semantic.values import library
 
@@ -186,7 +186,7 @@ def _is_trainer(module: Module, node: cst.Call) -> bool:
 def _reads_classes(module: Module, metrics: cst.FunctionDef) -> bool:
     """Say whether a function of metrics reads the ``argmax`` of all logits, and nothing else of
     them."""
-    params = [*metrics.params.posonly_params, *metrics.params.params]
+    params = positional_parameters(metrics)
     count = 0
     for use in readers_of(module, metrics, params[0].name.value) if params else ():
         above = module.parent(use)

@@ -97,10 +97,10 @@ from torchlint.rule import (
 )
 from torchlint.semantic.code.bindings import binds_globally, sole_definition
 from torchlint.semantic.code.flow import reads_of, writes_of
+from torchlint.semantic.code.self_attributes import self_assignments
 from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.question import question
-from torchlint.semantic.values import params
 
 # Metrics that end in another state when they are updated instead of called (torchmetrics 1.9, all
 # wrappers tried).
@@ -272,7 +272,7 @@ def metric_of(module: Module, node: cst.BaseExpression) -> cst.Call | None:
         made = [definition] if definition is not None else []
     elif isinstance(node, cst.Attribute) and is_name(node.value, "self"):
         cls = module.class_of(node)
-        found = params.self_assignments(module.tree, cls) if cls is not None else {}
+        found = self_assignments(module.tree, cls) if cls is not None else {}
         made = found.get(node.attr.value, [])
     call = made[0] if len(made) == 1 else None
     if (

@@ -90,7 +90,7 @@ from torchlint.rule import (
 )
 from torchlint.rules.precision._deprecated_cuda_amp import forms as amp
 from torchlint.semantic.code.imports import import_of, import_reads, is_exported, use_of
-from torchlint.semantic.code.tree import callee, has_star
+from torchlint.semantic.code.tree import callee, has_star, root_of
 from torchlint.semantic.code.versions import too_early, torch_unsaid, version_guarded
 from torchlint.semantic.uses.assumptions import AUTOCASTS, FRAMES
 from torchlint.semantic.uses.observers import stays_here
@@ -171,9 +171,7 @@ def _old(module: Module, use: cst.BaseExpression) -> re.Match[str] | None:
 
 def _fix(module: Module, use: cst.BaseExpression) -> Fix | None:
     """Return the fix of one use, or of all uses of the import that it goes through."""
-    root: cst.BaseExpression = callee(use)
-    while isinstance(root, cst.Attribute):
-        root = root.value
+    root = root_of(callee(use), cst.Attribute)
     start, home, uses, new = module.name(root) or "", import_of(module, root), [use], "torch.amp"
     edits: list[NodeEdit] = []
     doubts: list[str] = []

@@ -154,7 +154,7 @@ from torchlint.semantic.code.tree import LOOPS, method_called
 from torchlint.semantic.question import question
 from torchlint.semantic.time.autograd import no_grad
 from torchlint.semantic.time.entry_points import called_out_of_view
-from torchlint.semantic.time.heat import Heat
+from torchlint.semantic.time.grades import Heat
 from torchlint.semantic.time.loops import LoopKind, loop_kind
 from torchlint.semantic.uses.frozen import is_frozen, made_frozen
 from torchlint.semantic.uses.gradients import (
@@ -162,11 +162,9 @@ from torchlint.semantic.uses.gradients import (
     differentiates,
     proves_no_grad,
 )
-from torchlint.semantic.uses.graph_use import (
-    GraphOutcome,
+from torchlint.semantic.uses.graph_use import GraphOutcome, graph_fate, handed_on
+from torchlint.semantic.uses.networks import (
     freezes_itself,
-    graph_fate,
-    handed_on,
     keeps_what_it_computes,
     may_train_itself,
     records_nothing,

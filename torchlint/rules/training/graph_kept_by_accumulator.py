@@ -108,18 +108,18 @@ import libcst as cst
 
 from torchlint.base.records import frozen
 from torchlint.rule import Append, Fix, Hit, Module, Rule, Safety, heat_of, inferred
+from torchlint.semantic.code.calls import bind
 from torchlint.semantic.code.flow import call_sites, reads_of, writes_of
 from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.code.tree import LOOPS, attr_of, components, method_called
+from torchlint.semantic.code.tree import LOOPS, attr_of, components, method_called, root_of
 from torchlint.semantic.question import question
 from torchlint.semantic.time.autograd import no_grad
-from torchlint.semantic.time.heat import Heat
+from torchlint.semantic.time.grades import Heat
 from torchlint.semantic.time.iterations import is_reset, spelled_alike
 from torchlint.semantic.time.loops import steps_of
 from torchlint.semantic.uses.assumptions import FRAMES, LOSSES, TORCH
 from torchlint.semantic.uses.gradients import runs_without_graph
 from torchlint.semantic.uses.graph_use import GraphOutcome, graph_end
-from torchlint.semantic.values.params import bind
 from torchlint.semantic.values.value import Value
 
 _NOTE = (
@@ -259,8 +259,7 @@ def _given(module: Module, function: cst.FunctionDef, name: str) -> list[cst.Bas
 
 
 def _root(place: cst.CSTNode) -> str:
-    while isinstance(place, (cst.Attribute, cst.Subscript)):
-        place = place.value
+    place = root_of(place, cst.Attribute, cst.Subscript)
     return place.value if isinstance(place, cst.Name) else ""
 
 

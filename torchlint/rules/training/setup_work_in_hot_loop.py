@@ -106,10 +106,10 @@ from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.tree import is_name, method_called
 from torchlint.semantic.device.transfers import is_cached
 from torchlint.semantic.question import question
-from torchlint.semantic.time.heat import Heat
+from torchlint.semantic.time.grades import Heat
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.assumptions import STEPS, TORCH
-from torchlint.semantic.uses.graph_use import has_no_parameters
+from torchlint.semantic.uses.networks import has_no_parameters
 from torchlint.semantic.values.place import named_device
 from torchlint.semantic.values.value import CPU
 

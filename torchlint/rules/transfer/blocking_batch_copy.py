@@ -157,26 +157,24 @@ from torchlint.rule import (
     Severity,
     Transfer,
     arguments_of,
-    conditions_around,
     heat_of,
     inferred,
-    on_device,
     one_sentence,
     with_keyword,
 )
+from torchlint.rules.transfer._blocking_batch_copy.batches import (
+    blocking_move,
+    is_part_of_batch,
+    only_copied_back,
+)
 from torchlint.rules.transfer._blocking_batch_copy.loader_sources import loaders_of_batch
 from torchlint.rules.transfer._blocking_batch_copy.overlaps import changed_later, may_overlap
-from torchlint.rules.transfer._blocking_batch_copy.tensor_origins import lies_with_batch
-from torchlint.semantic.code.flow import call_sites, writes_of
 from torchlint.semantic.code.imports import name_for_module
-from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.reaching import definitions_of, readers_of
-from torchlint.semantic.code.scopes import name_outside, scopes
-from torchlint.semantic.code.tree import attr_of, has_star, is_name, method_called
-from torchlint.semantic.data.datasets import cuda_samples, sample_cost, takes_samples
+from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.code.tree import has_star, is_name, method_called, root_of
+from torchlint.semantic.data.datasets import cuda_samples, sample_cost
 from torchlint.semantic.data.evaluated_batches import ends_in_wait, worked_on_in_batch
 from torchlint.semantic.data.expanded import expanded_in_batch
-from torchlint.semantic.data.graphs import is_dgl_graph
 from torchlint.semantic.data.loader_settings import pin_word
 from torchlint.semantic.data.loaders import (
     brought_by_framework,
@@ -188,18 +186,12 @@ from torchlint.semantic.data.loaders import (
     pins_memory,
     works_alone,
 )
-from torchlint.semantic.device.host_reads import host_copy
-from torchlint.semantic.device.new_memory import in_new_memory, values_of_name
 from torchlint.semantic.device.transfers import (
     TRANSFERS,
-    cast_before,
     certainly_tensor,
-    is_network_moved,
     transfer_of,
 )
-from torchlint.semantic.elsewhere import Definition
 from torchlint.semantic.project.asked import said_somewhere
-from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.assumptions import (
     ACCELERATOR,
@@ -212,17 +204,12 @@ from torchlint.semantic.uses.assumptions import (
 from torchlint.semantic.uses.network_waits import network_wait
 from torchlint.semantic.uses.observers import clock_after
 from torchlint.semantic.uses.unavoidable_syncs import network_that_waits
-from torchlint.semantic.values import definitions_behind
 from torchlint.semantic.values.apple import only_apple
 from torchlint.semantic.values.classes import in_lightning
 from torchlint.semantic.values.inferred import is_model_call
-from torchlint.semantic.values.params import bind
 from torchlint.semantic.values.value import CPU, CUDA
 
 _COPIES = frozenset(("copy", "memory_format"))
-_TURNS = ops.having("turns")
-_VIEWS = ops.having("view")
-_WAITS = ops.having("waits", "method")
 _Pins = dict[Module, list[NodeEdit]]
 """The edits that pin the memory of loaders, by the file that they are in."""
 _TITLE = "Copy without waiting"
@@ -261,12 +248,6 @@ _NOTES = {
 
 _CUT_DEPTH = 3
 _HOST = regex(r"\bcpu\b", re.IGNORECASE)
-_OWNS_DEVICE = regex(
-    r"model|net|module|cfg|conf|args|opt|accelerator|fabric|trainer|engine|strategy|policy|actor"
-    r"|critic|agent|coder|vae|transformer|pipe",
-    re.IGNORECASE,
-)
-"""What has a device and is no tensor, by its name: the device of the program."""
 
 rule = Rule(
     __name__,
@@ -306,10 +287,10 @@ class _Memory:
 @rule.on(cst.Call, calls=TRANSFERS)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     """Yield a hit for a copy of a batch for which the host waits every step."""
-    transfer = _blocking(module, node)
+    transfer = blocking_move(module, node)
     if transfer is None or not _counts(module, node, transfer):
         return
-    if _only_copied_back(module, node):
+    if only_copied_back(module, node):
         yield Hit(node, severity=Severity.INFO, message=_BACK, named=False)
         return
     memory = _memory(module, node, transfer)
@@ -436,8 +417,7 @@ def _is_cut(module: Module, source: cst.BaseExpression, depth: int) -> bool:
 def _is_tokenized(module: Module, source: cst.BaseExpression) -> bool:
     """Say whether what is moved was made here by a tokenizer or a processor: what is told which
     tensors to give, ``return_tensors="pt"``."""
-    while isinstance(source, cst.Subscript):
-        source = source.value
+    source = root_of(source, cst.Subscript)
     made = definitions_of(module, source) if isinstance(source, cst.Name) else []
     return bool(made) and all(
         isinstance(each, cst.Assign)
@@ -460,179 +440,6 @@ def _of_named_loader(module: Module, node: cst.Call) -> bool:
     )
 
 
-def _blocking(module: Module, node: cst.Call) -> Transfer | None:
-    """Return the move of a batch for which the host waits; None for any other call."""
-    transfer = transfer_of(module, node)
-    if (
-        transfer is None
-        or "non_blocking" in transfer.given
-        or only_apple(module)
-        or transfer.like
-        or not _from_loader(module, transfer)
-        or _from_dataset(module, transfer.source)
-        or in_new_memory(module, transfer.source)
-        or _there_already(module, transfer)
-        or lies_with_batch(module, transfer)
-        or cast_before(module, transfer.source)
-        or is_network_moved(module, transfer.source)
-        or _scattered(transfer.source)
-        or is_dgl_graph(module, transfer.source)
-        or _waited_for(module, node)
-        or _asked_before(module, transfer)
-        or _older_than_loops(module, transfer.source)
-    ):
-        return None
-    return None if changed_later(module, transfer.source) else transfer
-
-
-def _from_loader(module: Module, transfer: Transfer) -> bool:
-    """Say whether what is moved is a batch that a loader or a caller hands to this step, or a part
-    of one."""
-    value = inferred(module, transfer.source)
-    if value.device not in (None, CPU) or in_lightning(module, transfer.call):
-        return False
-    if value.origin == "batch":
-        return value.kind in ("tensor", "batch")
-    # What the program makes on the host itself no loader pins.
-    made_here = value.device == CPU
-    if made_here or value.origin is not None or value.kind not in ("?", "tensor"):
-        return False
-    # A loss gets what the model made, which is on the device; ``.to(other.device)`` lines two
-    # tensors up.
-    function = module.function(transfer.call)
-    if _aligns(module, transfer.target) or (function is not None and "loss" in function.name.value):
-        return False
-    return _handed_in(module, transfer.source)
-
-
-def _aligns(module: Module, target: cst.BaseExpression | None) -> bool:
-    """Say whether a move only lines two tensors up: ``x.to(self._counts.device)``."""
-    if not isinstance(target, cst.Attribute) or target.attr.value != "device":
-        return False
-    held = inferred(module, target.value)
-    part = isinstance(target.value, cst.Attribute) and not _OWNS_DEVICE.search(
-        target.value.attr.value
-    )
-    return held.tensor or (held.kind == "?" and part)
-
-
-def _asked_before(module: Module, transfer: Transfer) -> bool:
-    """Say whether a test asks first where the tensor is: ``if x.device != device:``."""
-    return any(
-        isinstance(test, cst.Comparison)
-        and attr_of(test.left) == "device"
-        and isinstance(test.comparisons[0].operator, cst.NotEqual)
-        for test, _ in conditions_around(module, transfer.call)
-    )
-
-
-def _from_dataset(module: Module, source: cst.BaseExpression) -> bool:
-    """Say whether a loop takes what is moved from a dataset itself: no loader pins that memory."""
-    while isinstance(source, cst.Subscript):
-        source = source.value
-    return isinstance(source, cst.Name) and any(
-        isinstance(loop, cst.For)
-        and any(name.value == source.value for name in module.within(loop.target, cst.Name))
-        and takes_samples(module, loop)
-        for loop in module.loops(source)
-    )
-
-
-def _older_than_loops(module: Module, source: cst.BaseExpression, calls: int = 3) -> bool:
-    """Say whether all loops around a copy have what is moved from before them, also around all
-    calls of the function that gets it: it is the same in each turn, and no batch."""
-    loops = module.loops(source)
-    names = list(module.within(source, cst.Name))
-    made = [definition for name in names for definition in definitions_of(module, name)]
-    if loops:
-        return bool(made) and not any(module.is_within(each, loops[-1]) for each in made)
-    function = module.function(source)
-    if function is None or set(made) != {function} or len(names) != 1 or not calls:
-        return False
-    given = _given_by_callers(module, function, names[0].value)
-    return bool(given) and all(
-        each is not None and _older_than_loops(where, each, calls - 1) for where, each in given
-    )
-
-
-def _given_by_callers(
-    module: Module, function: cst.FunctionDef, name: str
-) -> list[tuple[Module, cst.BaseExpression | None]]:
-    """Return what each call in view gives a parameter, with the file of the call."""
-    sites = [(module, site) for site in call_sites(module, function)]
-    if (known := name_outside(module, function)) is not None:
-        sites += module.outside.calling(Definition(module.path, known, ""))
-    method = scopes(module).is_method(function)
-    return [(where, bind(function, site, method).get(name)) for where, site in sites]
-
-
-def _waited_for(module: Module, call: cst.Call) -> bool:
-    """Say whether the host waits for what is moved in the same expression:
-    ``x.to(device).tolist()``."""
-    return method_called(module.method_call(call)) in _WAITS
-
-
-def _only_copied_back(module: Module, call: cst.Call) -> bool:
-    """Say whether all that is done with what is moved is to copy it back to the host: it should
-    stay there (TL113)."""
-    match module.small_statement(call):
-        case (
-            cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))], value=value) as home
-        ) if value is call:
-            reads = readers_of(module, home, name)
-            return bool(reads) and all(_goes_back(module, read) for read in reads)
-    return False
-
-
-def _goes_back(module: Module, read: cst.Name) -> bool:
-    node: cst.CSTNode = read
-    while isinstance(above := module.parent(node), (cst.Attribute, cst.Call)):
-        node = above
-        if isinstance(node, cst.Call) and host_copy(module, node) is not None:
-            return True
-    return False
-
-
-def _there_already(module: Module, transfer: Transfer) -> bool:
-    """Say whether all that a name may hold was made for the very device that it is moved to, or
-    moved there: ``mask = ids.to(x.device)``, ``mask = torch.ones(n, device=x.device)``."""
-    target = transfer.target
-    if target is None or not isinstance(transfer.source, cst.Name):
-        return False
-    values = [each for each, _ in values_of_name(module, transfer.source)]
-    return bool(values) and all(
-        isinstance(each, cst.Call) and any(arg.value.deep_equals(target) for arg in each.args)
-        for each in values
-    )
-
-
-def _scattered(source: cst.BaseExpression) -> bool:
-    """Say whether what is moved is certainly a view of elements that do not lie in a row, ``x[:,
-    1:]``: torch copies them into other memory first, which is not pinned."""
-    match source:
-        case cst.Call(func=cst.Attribute(attr=cst.Name(name))):
-            return name in _TURNS
-        case cst.Subscript(slice=parts):
-            wide = False
-            for part in parts:
-                chosen = part.slice
-                cut = isinstance(chosen, cst.Slice) and any((chosen.lower, chosen.upper))
-                if isinstance(chosen, cst.Slice) and chosen.step is not None:
-                    return True
-                whole = not cut and _takes_all(chosen)
-                if wide and not whole:
-                    return True
-                wide = wide or whole or cut
-    return False
-
-
-def _takes_all(part: cst.BaseSlice) -> bool:
-    """Say whether a part of a subscript takes all along some axes: ``:`` or ``...``."""
-    return isinstance(part, cst.Slice) or (
-        isinstance(part, cst.Index) and isinstance(part.value, cst.Ellipsis)
-    )
-
-
 def _refuses(text: str) -> bool:
     """Say whether a file uses a class of torch whose ``.to()`` takes no ``non_blocking``
     (``torch.nn.attention.flex_attention``, torch 2.13)."""
@@ -641,131 +448,6 @@ def _refuses(text: str) -> bool:
 
 def _speaks_of_a_loader(text: str) -> bool:
     return "oader" in text
-
-
-def _handed_in(module: Module, source: cst.BaseExpression) -> bool:
-    """Say whether a name of unknown origin, or what it is made from, is a parameter or a loop's
-    target."""
-    while isinstance(source, cst.Subscript):
-        source = source.value
-    function = module.function(source)
-    if not isinstance(source, cst.Name):
-        return False
-    given = (
-        {p.name.value for p in function.params.params if p.name.value != "self"}
-        if function is not None
-        else set()
-    )
-    around = module.loops(source)
-    for loop in around:
-        if isinstance(loop, cst.For):
-            given.update(n.value for n in module.within(loop.target, cst.Name))
-    moved = {each for each in given if _moved_by_callers(module, function, each)}
-    if source.value in given:
-        return source.value not in moved
-    for write in writes_of(module, function or module.root, source.value):
-        made = module.small_statement(write)
-        if around and made is not None and not module.is_within(made, around[-1]):
-            continue  # What is there before the loop begins is no batch of it.
-        match (
-            made.value
-            if isinstance(made, cst.Assign) and not module.is_within(source, made)
-            else None
-        ):
-            case cst.Call(args=args) as call:
-                if (
-                    _made_there(module, call)
-                    or _from_table(module, call)
-                    or _of_another_package(module, call)
-                ):
-                    continue
-                parts: list[cst.CSTNode] = list(args)
-                if isinstance(call.func, cst.Attribute) and call.func.attr.value in _VIEWS:
-                    parts.append(call.func.value)
-            case cst.Subscript(value=holder) | (cst.Name() as holder):  # ``x, y = batch``
-                parts = [holder]
-            case _:
-                continue
-        names = [n.value for part in parts for n in module.within(part, cst.Name)]
-        return bool(given.intersection(names)) and moved.isdisjoint(names)
-    return False
-
-
-def _moved_by_callers(module: Module, function: cst.FunctionDef | None, name: str) -> bool:
-    """Say whether every call in this file gives a parameter what the caller has moved itself."""
-    if function is None:
-        return False
-    sites = call_sites(module, function)
-    method = scopes(module).is_method(function)
-    given = [(site, bind(function, site, method).get(name)) for site in sites]
-    return bool(given) and all(_moved_there(module, site, each) for site, each in given)
-
-
-def _moved_there(module: Module, site: cst.Call, given: cst.BaseExpression | None) -> bool:
-    made: list[cst.CSTNode | None] = [given]
-    if isinstance(given, cst.Name):
-        home = module.scope(site)
-        made = [module.small_statement(each) for each in writes_of(module, home, given.value)]
-    return any(
-        transfer_of(module, call) is not None
-        for each in made
-        if each is not None
-        for call in module.within(each, cst.Call)
-    )
-
-
-def _made_there(module: Module, call: cst.Call) -> bool:
-    """Say whether a call works on what is on the device: what it gives is there, too."""
-    return any(on_device(module, arg.value) is True for arg in call.args)
-
-
-def _of_another_package(module: Module, call: cst.Call) -> bool:
-    """Say whether a call gives what another package than torch makes of a batch and of what is
-    computed here, as a reward of answers: that lies in memory of its own."""
-    name = module.called(call)
-    package = name.partition(".")[0]
-    return (
-        package not in ("", "torch", "builtins")
-        and module.outside.find(name) is None
-        and any(_made_by_calls(module, arg.value) for arg in call.args)
-    )
-
-
-@question()
-def _made_by_calls(module: Module, node: cst.BaseExpression) -> bool:
-    """Say whether a name holds what calls have given that give no views."""
-    if not isinstance(node, cst.Name):
-        return False
-    made = definitions_of(module, node)
-    values = [each.value if isinstance(each, cst.Assign) else None for each in made]
-    return bool(values) and all(
-        isinstance(value, cst.Call)
-        and (
-            not isinstance(value.func, cst.Attribute)
-            or value.func.attr.value not in _VIEWS
-            or _made_by_calls(module, value.func.value)
-        )
-        for value in values
-    )
-
-
-def _from_table(module: Module, call: cst.Call) -> bool:
-    """Say whether a method of the project gives rows of a table that its object keeps,
-    ``self.table[ids]``: no loader makes them, whatever the indices come from."""
-    behind = definitions_behind.functions(module, call)
-    if not behind and isinstance(call.func, cst.Attribute):
-        holder = inferred(module, call.func.value)
-        method = definitions_behind.method(module, holder, call.func.attr.value)
-        behind = [method] if method is not None else []
-    given = [
-        each for where, function in behind for each in definitions_behind.returned(where, function)
-    ]
-    return bool(given) and all(
-        isinstance(each, cst.Subscript)
-        and isinstance(each.value, cst.Attribute)
-        and dotted_text(each.value.value) == "self"
-        for each in given
-    )
 
 
 def _fix(module: Module, transfer: Transfer, pins: _Pins) -> Fix | None:
@@ -833,7 +515,7 @@ def _whys(module: Module, transfer: Transfer) -> set[tuple[str, str]] | None:
     """Return the keys of what a copy without waiting may change, each with what is to be taken for
     granted that it does not, empty for nothing; None where what is moved may well be no tensor."""
     tensor = inferred(module, transfer.source).kind == "tensor"
-    if not tensor and not _is_part(module, transfer.source):
+    if not tensor and not is_part_of_batch(module, transfer.source):
         return None
     overlap = may_overlap(module, transfer)
     proven = certainly_tensor(module, transfer.source) and not changed_torch(module)
@@ -846,32 +528,6 @@ def _whys(module: Module, transfer: Transfer) -> set[tuple[str, str]] | None:
     if transfer.device != CUDA:
         whys.add(("device", ACCELERATOR))
     return whys
-
-
-def _is_part(module: Module, source: cst.BaseExpression) -> bool:
-    """Say whether what is moved is used as a tensor, or is a part of a batch: by a key, or unpacked
-    with others."""
-    if certainly_tensor(module, source) or isinstance(source, cst.Subscript):
-        return True
-    if not isinstance(source, cst.Name):
-        return False
-    found = definitions_of(module, source)
-    return bool(found) and all(_unpacks(each, source.value) for each in found)
-
-
-def _unpacks(definition: cst.CSTNode, name: str) -> bool:
-    match definition:
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Tuple() as target)]):
-            return any(is_name(each.value, name) for each in target.elements)
-        case cst.For(target=cst.Tuple() as target, iter=iterated):
-            counted = isinstance(iterated, cst.Call) and is_name(iterated.func, "enumerate")
-            if not counted or len(target.elements) != 2:
-                return any(is_name(each.value, name) for each in target.elements)
-            inner = target.elements[1].value
-            return isinstance(inner, (cst.Tuple, cst.List)) and any(
-                is_name(each.value, name) for each in inner.elements
-            )
-    return False
 
 
 def _beside(module: Module, transfer: Transfer) -> list[Transfer]:
@@ -899,7 +555,7 @@ def _moves(module: Module, line: cst.BaseStatement) -> list[Transfer]:
     if not isinstance(line, cst.SimpleStatementLine):
         return []
     calls = list(module.within(line, cst.Call))
-    moves = [(call, _blocking(module, call)) for call in calls]
+    moves = [(call, blocking_move(module, call)) for call in calls]
     if not any(move is not None for _, move in moves):
         return []
     found = [_alike(module, call) if move is None else move for call, move in moves]

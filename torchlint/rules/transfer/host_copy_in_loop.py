@@ -130,7 +130,7 @@ loader = [(torch.randn(64, 256, device=device), torch.randint(3, (64,), device=d
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import libcst as cst
 
@@ -153,6 +153,26 @@ from torchlint.rule import (
     one_sentence,
     wait_for,
 )
+from torchlint.rules.transfer._host_copy_in_loop.copy_uses import (
+    JOINERS,
+    chain_around,
+    computes_in_double,
+    computing_user,
+    gives_elements,
+    host_partner,
+    is_collected,
+    is_iterated,
+    is_scalar,
+    is_scalar_read,
+    leaves_torch,
+    moved_for_good,
+    once_per_run,
+    only_moves,
+    takers_of,
+    takes_from_device,
+    unseen_taker,
+    used_as_mapping,
+)
 from torchlint.rules.transfer._host_copy_in_loop.fixes import (
     count_fix,
     parts_fix,
@@ -160,24 +180,12 @@ from torchlint.rules.transfer._host_copy_in_loop.fixes import (
     taken_apart,
 )
 from torchlint.rules.transfer._host_copy_in_loop.own_uploads import uploaded_by
-from torchlint.semantic.code.bindings import sole_definition
-from torchlint.semantic.code.destinations import destinations
-from torchlint.semantic.code.flow import call_sites
-from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.reaching import assigned_to, definitions_of, readers_of
-from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, keyword_of, method_called
+from torchlint.semantic.code.tree import COMPREHENSIONS, keyword_of
 from torchlint.semantic.data.taken_per_iteration import taken_per_iteration
-from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_reads, widened_copy
-from torchlint.semantic.question import question
+from torchlint.semantic.device.host_reads import HostRead, host_copy
 from torchlint.semantic.time.heat import inner_loop, loop_in_sight
-from torchlint.semantic.time.loops import LoopKind, loop_kind
-from torchlint.semantic.uses.accumulators import (
-    fresh_per_iteration,
-    gathered_reads,
-    keeps_its_values,
-)
+from torchlint.semantic.uses.accumulators import gathered_reads, keeps_its_values
 from torchlint.semantic.uses.assumptions import FRAMES, LOSSES, MEMORY, TORCH
-from torchlint.semantic.uses.elements import one_dimensional
 from torchlint.semantic.uses.environment import for_environment, once_per_episode
 from torchlint.semantic.uses.host_needs import (
     computed_with,
@@ -195,10 +203,7 @@ from torchlint.semantic.uses.unavoidable_syncs import (
     stays_beside,
     waits_for_the_same,
 )
-from torchlint.semantic.values.definitions_behind import functions
-from torchlint.semantic.values.value import CPU
-
-_NUMBERS = ("builtins.float", "builtins.int", "builtins.bool")
+from torchlint.semantic.uses.unchanged_values import fresh_per_iteration
 
 rule = Rule(
     __name__,
@@ -275,8 +280,6 @@ NO_LOOP = (
 PACKERS = frozenset(("torch.nn.utils.rnn.pack_padded_sequence",))
 _NEEDS = (becomes_lengths, needed_at_once, decides_to_go_on, offloads)
 """For what a copy has to be made in the step."""
-_ITERATES = (cst.For, cst.CompFor)
-JOINERS = frozenset(("torch.stack", "torch.cat"))
 NOTE = (
     "The values stay on the device: GPU memory grows with the loop, and what reads them later "
     "sees device tensors."
@@ -319,10 +322,10 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     copy = host_copy(module, node)
     if copy is None:
         return
-    whole = _chain(module, node)
+    whole = chain_around(module, node)
     sent = uploaded_by(module, copy.tensor)
-    if sent is not None and not _scalar_read(module, whole):
-        little = heat_of(module, node).grade is Grade.EVAL or _leaves_torch(module, whole)
+    if sent is not None and not is_scalar_read(module, whole):
+        little = heat_of(module, node).grade is Grade.EVAL or leaves_torch(module, whole)
         yield _hit(module, copy, SENT, {"sent": module.shown(sent)}, spared=little)
         return
     if _is_needed(module, node, copy, whole):
@@ -335,24 +338,24 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 def _is_needed(module: Module, node: cst.Call, copy: HostRead, whole: cst.CSTNode) -> bool:
     """Say whether a step has to make a copy, which gives lengths or a decision, or hands it out, or
     whether it is a scalar, which another rule is about."""
-    packed = any(module.name(call.func) in PACKERS for call in _consumers(module, whole))
+    packed = any(module.name(call.func) in PACKERS for call in takers_of(module, whole))
     return (
         packed
-        or _scalar_read(module, whole)
+        or is_scalar_read(module, whole)
         or any(needs(module, node) for needs in _NEEDS)
-        or (not _is_scalar(module, copy) and yielded_out(module, node))
+        or (not is_scalar(module, copy) and yielded_out(module, node))
     )
 
 
 def _seen(module: Module, node: cst.Call, copy: HostRead, whole: cst.CSTNode) -> _Seen:
     apart, forced = taken_apart(module, whole), worked_on_by_host(module, node)
-    number = _is_scalar(module, copy)
+    number = is_scalar(module, copy)
     evaluates = heat_of(module, node).grade is Grade.EVAL and not number
     by_parts = parts_of(module, copy.tensor, node) is not None
     inner = inner_loop(module, node)
     results = isinstance(inner, COMPREHENSIONS) and not inferred(module, inner.for_in.iter).tensor
     batchwise = evaluates and (inner is None or (results and not by_parts))
-    leaves = not number and _leaves_torch(module, whole)
+    leaves = not number and leaves_torch(module, whole)
     return _Seen(node, copy, whole, number, by_parts, evaluates, batchwise, leaves, apart, forced)
 
 
@@ -362,15 +365,15 @@ def _is_left_alone(module: Module, seen: _Seen) -> bool:
     return (
         for_environment(module, whole)
         or once_per_episode(module, node)
-        or _moved_for_good(module, whole, copy.tensor)
-        or (seen.leaves and _once_per_run(module, node, copy))
+        or moved_for_good(module, whole, copy.tensor)
+        or (seen.leaves and once_per_run(module, node, copy))
         or (
             seen.evaluates
             and not seen.by_parts
             and (seen.forced or (seen.batchwise and seen.apart))
         )
         or (seen.batchwise and stays_beside(module, node) is not None)
-        or (not seen.number and _computes_in_double(module, node))
+        or (not seen.number and computes_in_double(module, node))
     )
 
 
@@ -378,8 +381,8 @@ def _found(module: Module, seen: _Seen) -> Hit:
     """Return the finding of a copy: its fix, or what can be done in its place, and in how far the
     step is spared the wait."""
     node, copy, whole, by_parts = seen.node, seen.copy, seen.whole, seen.by_parts
-    iterated = _iterated(module, whole)
-    worked_on = seen.leaves and not _collected(module, whole)
+    iterated = is_iterated(module, whole)
+    worked_on = seen.leaves and not is_collected(module, whole)
     forced = seen.forced or worked_on or seen.apart or iterated
     # Only the author's own ``.cpu()`` says where it lives.
     guessed = on_device(module, copy.tensor) is not True
@@ -389,11 +392,13 @@ def _found(module: Module, seen: _Seen) -> Hit:
     fix = fix or (_fix(module, copy, whole) if log is None else None)
     graph = fix is not None and not by_parts and inferred(module, copy.tensor).grad is True
     sized = fix is None and sizes(module, node)
-    taker = _unseen_taker(module, _consumers(module, whole)) if fix is None else None
+    taker = unseen_taker(module, takers_of(module, whole)) if fix is None else None
     free = fix is None and not forced
     twice = copied_as_well(module, copy.tensor) if free else None
     computed = fix is None and computed_with(module, node)
-    user, partner = (_user(module, whole), _partner(module, whole)) if free else (None, None)
+    user, partner = (
+        (computing_user(module, whole), host_partner(module, whole)) if free else (None, None)
+    )
     spared = (
         forced
         or seen.leaves
@@ -402,7 +407,7 @@ def _found(module: Module, seen: _Seen) -> Hit:
         or guessed
         or sized
         or taker is not None
-        or _elements(module, copy)
+        or gives_elements(module, copy)
         or twice is not None
     )
     instead = (
@@ -460,94 +465,6 @@ def _hit(
     )
 
 
-@question(
-    yes="`{answer}` computes with the copy in the step that makes it",
-    no="nothing is known to compute with the copy in the step that makes it",
-)
-def _user(module: Module, whole: cst.CSTNode) -> cst.Call | None:
-    """Return the call that takes the copy in its turn, of torch or of the project, and of which the
-    result is used, and not only collected: a loss, a metric."""
-    around = set(module.loops(whole))
-    return next(
-        (
-            call
-            for call in _consumers(module, whole)
-            if around.issubset(module.loops(call))
-            and not isinstance(module.parent(call), cst.Expr)
-            and not (_appends(module, call) or module.name(call.func) in JOINERS)
-            and not _collected(module, _chain(module, call))
-            and _may_compute_anywhere(module, call)
-        ),
-        None,
-    )
-
-
-def _partner(module: Module, whole: cst.CSTNode) -> cst.BaseExpression | None:
-    """Return the tensor of the host with which the copy is computed in its very expression, or of
-    which it fills a part in the same iteration that makes it."""
-    match module.parent(whole):
-        case cst.Assign(
-            targets=[cst.AssignTarget(target=cst.Subscript(value=cst.Name() as filled))]
-        ):
-            made = definitions_of(module, filled)
-            value = inferred(module, filled)
-            fresh = all(module.loops(each) == module.loops(whole) for each in made)
-            return filled if made and fresh and value.tensor and value.device == CPU else None
-        case cst.BinaryOperation(left=left, right=right):
-            other = right if left is whole else left
-            value = inferred(module, other)
-            return other if value.tensor and value.device == CPU and value.rank != 0 else None
-    return None
-
-
-def _may_compute_anywhere(module: Module, call: cst.Call) -> bool:
-    """Say whether a call is of torch, or of the project, and so may be given tensors of the GPU;
-    one that makes an object only keeps them."""
-    name = module.called(call)
-    if (dotted_text(call.func) or "").rpartition(".")[2][:1].isupper():
-        return False
-    own = not name or bool(functions(module, call)) or module.outside.find(name) is not None
-    return own or name.startswith("torch.") or inferred(module, call).origin == "loss"
-
-
-@question(
-    yes="the copy takes the place of what was copied, so that later steps have nothing to copy",
-    no="what is copied stays on the device, or comes back to it in every step",
-)
-def _moved_for_good(module: Module, whole: cst.CSTNode, tensor: cst.BaseExpression) -> bool:
-    """Say whether an attribute is assigned the copy of itself, and nothing else where steps are
-    made."""
-    while isinstance(tensor, cst.Call) and isinstance(tensor.func, cst.Attribute):
-        tensor = tensor.func.value  # ``self.rows.detach()``
-    match module.parent(whole):
-        case cst.Assign(
-            targets=[cst.AssignTarget(target=cst.Attribute(value=cst.Name("self")) as target)]
-        ):
-            return target.deep_equals(tensor) and all(
-                (isinstance(value, cst.Call) and host_copy(module, value) is not None)
-                or not heat_of(module, value).hot
-                for value in assigned_to(module, target)
-            )
-    return False
-
-
-def _computes_in_double(module: Module, node: cst.Call) -> bool:
-    """Say whether the host goes on in float64, in which a GPU is slow, with the copy or what it
-    makes of it; not where it collects that."""
-    cast = module.parent(module.parent(node) or node)
-    wide = isinstance(cast, cst.Call) and widened_copy(module, cast) is not None
-    places = (each for each in destinations(module, node) if isinstance(each, cst.Assign))
-    found = (inferred(module, each.value) for each in places)
-    wide = wide or any(v.dtype == "double" and v.device == CPU for v in found)
-    return wide and not _collected(module, _chain(module, node))
-
-
-def _elements(module: Module, copy: HostRead) -> bool:
-    """Say whether the copy gives all numbers of a tensor of one dimension at once, as the repair of
-    a read for each leaves it."""
-    return copy.how == "tolist" and one_dimensional(module, copy.tensor)
-
-
 def _message(
     module: Module, node: cst.Call, graph: bool, by_parts: bool, forced: bool, at_once: bool
 ) -> str | None:
@@ -561,146 +478,16 @@ def _message(
     return WORKED_ON if loop_in_sight(module, node) and not at_once else WORKED_ON_AT_ONCE
 
 
-def _iterated(module: Module, whole: cst.CSTNode) -> bool:
-    """Say whether a loop of the same turn goes over the copy, also beside others (``zip``)."""
-    around = set(module.loops(whole))
-    return isinstance(module.parent(whole), _ITERATES) or any(
-        isinstance(place, cst.For)
-        and around.issubset(module.loops(place))
-        and not (
-            isinstance(place.iter, cst.Call) and module.name(place.iter.func) == "builtins.range"
-        )
-        for place in destinations(module, whole)
-    )
-
-
-def _once_per_run(module: Module, node: cst.Call, copy: HostRead) -> bool:
-    """Say whether a model's result leaves torch once for each run of the model, in a loop that is
-    hot for these runs alone: a picture, a score, tags that somebody wants on the host."""
-    loop = next(
-        (why.node for why in heat_of(module, node).why if isinstance(why.node, LOOPS)), None
-    )
-    return (
-        loop is not None
-        and loop_kind(module, loop) is LoopKind.OTHER
-        and inner_loop(module, node) is None
-        and inferred(module, copy.tensor).origin != "batch"
-    )
-
-
-def _chain(module: Module, node: cst.CSTNode) -> cst.CSTNode:
-    """Return the longest chain of methods and attributes that starts with `node`."""
-    above = module.parent(node)
-    while isinstance(above, (cst.Attribute, cst.Call)):
-        node, above = above, module.parent(above)
-    return node
-
-
-def _leaves_torch(module: Module, whole: cst.CSTNode) -> bool:
-    """Say whether other code than torch's works with the copy, an array or a list, at once: it is
-    not collected, nor made one number."""
-    above = module.parent(whole)
-    outer = module.parent(above) if isinstance(above, cst.Arg) else None
-    if isinstance(outer, cst.Call) and module.called(outer).startswith("torch.nn.functional."):
-        return _leaves_torch(module, _chain(module, outer))
-    number = module.called(outer) in _NUMBERS
-    return (
-        inferred(module, whole).kind in ("ndarray", "list")
-        and not (number or (isinstance(outer, cst.Call) and _appends(module, outer)))
-        and not isinstance(above, cst.AugAssign)
-    )
-
-
-def _appends(module: Module, call: cst.Call) -> bool:
-    return module.source_of(call.func).endswith(("append", "extend"))
-
-
-def _collected(module: Module, node: cst.CSTNode, calls: int = 2) -> bool:
-    """Say whether a value is put into a list and nothing else, here or behind all calls of the
-    function that gives it back."""
-    places = [each for each in destinations(module, node) if not isinstance(each, cst.Assign)]
-    return bool(places) and all(
-        _appends(module, place)
-        if isinstance(place, cst.Call)
-        else isinstance(place, cst.Return) and _given_to_lists(module, place, calls)
-        for place in places
-    )
-
-
-def _given_to_lists(module: Module, line: cst.Return, calls: int) -> bool:
-    function = module.function(line) if calls else None
-    sites = call_sites(module, function) if function is not None else []
-    return bool(sites) and all(_collected(module, site, calls - 1) for site in sites)
-
-
-def _scalar_read(module: Module, whole: cst.CSTNode) -> bool:
-    """Say whether the chain ends in, or is the argument of, a read of one number."""
-    if _read_together(module, whole):
-        return True
-    outer = module.taker(whole)
-    return any(scalar_reads(module, call) for call in (whole, outer) if call is not None)
-
-
-def _read_together(module: Module, whole: cst.CSTNode) -> bool:
-    """Say whether numbers, written out in a tuple or list or the values of a dictionary, are
-    stacked for one read: that is what TL101's fix makes of a read for each."""
-    match whole:
-        case cst.Call(func=cst.Attribute(value=cst.Name() as name, attr=cst.Name("tolist"))):
-            match sole_definition(module, name):
-                case cst.Call(func=stack, args=[cst.Arg(value=of)]):
-                    by_key = any(method_called(c) == "values" for c in module.within(of, cst.Call))
-                    return module.name(stack) == "torch.stack" and by_key
-        case cst.Call(
-            func=cst.Attribute(
-                value=cst.Call(func=stack, args=[cst.Arg(value=cst.Tuple() | cst.List() as parts)]),
-                attr=cst.Name("tolist"),
-            )
-        ):
-            numbers = all(inferred(module, each.value).rank == 0 for each in parts.elements)
-            return module.name(stack) == "torch.stack" and len(parts.elements) > 1 and numbers
-    return False
-
-
-def _consumers(module: Module, whole: cst.CSTNode) -> list[cst.Call]:
-    """Return the calls that take the copy as an argument, also under the name it is bound to."""
-    above = module.parent(whole)
-    if isinstance(above, cst.Arg):
-        outer = module.parent(above)
-        return [outer] if isinstance(outer, cst.Call) else []
-    match above:
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name)), *_]):
-            given = [module.parent(read) for read in readers_of(module, above, name)]
-            calls = [module.parent(arg) for arg in given if isinstance(arg, cst.Arg)]
-            return [call for call in calls if isinstance(call, cst.Call)]
-    return []
-
-
-def _unseen_taker(module: Module, consumers: Sequence[cst.Call]) -> cst.BaseExpression | None:
-    """Return what the one call calls that takes the copy and gives nothing back, where a caller has
-    given the object and nothing is known of it: what it needs is for that caller to say."""
-    match consumers:
-        case [cst.Call(func=cst.Name() as called) as call] if module.name(called) is None:
-            unknown = inferred(module, called).kind == "?" and not functions(module, call)
-            if unknown and isinstance(module.parent(call), cst.Expr):
-                return called
-    return None
-
-
-def _is_scalar(module: Module, copy: HostRead) -> bool:
-    value = inferred(module, copy.tensor)
-    return value.rank == 0 or value.origin == "loss"
-
-
 def _fix(module: Module, copy: HostRead, whole: cst.CSTNode) -> Fix | None:
     above = module.parent(whole)
     outer = module.parent(above) if isinstance(above, cst.Arg) else None
-    if whole is not copy.node or not _only_moves(copy) or used_as_mapping(module, copy.tensor):
+    if whole is not copy.node or not only_moves(copy) or used_as_mapping(module, copy.tensor):
         return None
     kept: cst.BaseExpression = detached(module, copy.tensor)
     graph = kept is not copy.tensor and inferred(module, copy.tensor).grad is not False
     note = one_sentence([NOTE, _NO_GRAPH if graph else ""])
     if isinstance(above, cst.AugAssign):
-        if not _takes_from_device(module, above.target):
+        if not takes_from_device(module, above.target):
             return None
         return Fix((Replace(copy.node, kept),), Safety.UNSAFE, "Add up on the device", note)
     match outer:
@@ -710,7 +497,7 @@ def _fix(module: Module, copy: HostRead, whole: cst.CSTNode) -> Fix | None:
                 if not fresh_per_iteration(module, copy.tensor):
                     kept = method_call(kept, "clone")
                 # What is large was perhaps moved to spare the device's memory.
-                small = _is_scalar(module, copy)
+                small = is_scalar(module, copy)
                 safety = Safety.UNSAFE if small else Safety.SUGGESTION
                 return Fix((Replace(copy.node, kept),), safety, "Collect on the device", note)
             whole_stack = [Append(join, ".cpu()") for join in joins]
@@ -721,29 +508,6 @@ def _fix(module: Module, copy: HostRead, whole: cst.CSTNode) -> Fix | None:
                 assumes=dict.fromkeys((FRAMES, LOSSES, MEMORY, TORCH), NOTE),
             )
     return None
-
-
-def _takes_from_device(module: Module, total: cst.BaseExpression) -> bool:
-    """Say whether a tensor on the device can be added to what a sum starts as: a number, or another
-    tensor there. One on the host would raise."""
-    if isinstance(total, cst.Subscript):
-        kept = inferred(module, total)
-        return kept.kind == "accumulated" or on_device(module, total.value) is True
-    starts = assigned_to(module, total)
-    return bool(starts) and all(
-        inferred(module, value).kind == "number" or on_device(module, value) is True
-        for value in starts
-    )
-
-
-def _only_moves(copy: HostRead) -> bool:
-    """Say whether a copy does nothing else: ``.to("cpu", torch.float64)`` would no longer cast."""
-    match copy.node:
-        case cst.Call(args=[]):
-            return copy.how == "cpu"
-        case cst.Call(args=[cst.Arg(star="", keyword=None | cst.Name(value="device"))]):
-            return copy.how == "to"
-    return False
 
 
 def _joins(module: Module, append: cst.Call) -> list[cst.Call]:
@@ -764,37 +528,3 @@ def _joins(module: Module, append: cst.Call) -> list[cst.Call]:
 def _plain_join(call: cst.Call) -> bool:
     """Say whether a join makes a new tensor: ``out=`` would write into one that is on the host."""
     return all(not arg.star and keyword_of(arg) in ("", "tensors", "dim") for arg in call.args)
-
-
-_MAPPING_METHODS = frozenset(("items", "keys", "update", "setdefault"))
-
-
-@question()
-def used_as_mapping(module: Module, node: cst.BaseExpression) -> bool:
-    """Say whether the function around an expression also uses it as a mapping, which no tensor is.
-
-    That is ``**x``, ``x["key"]``, ``"key" in x``, ``x.items()``: an encoding of a tokenizer, say.
-    """
-    scope = module.scope(node)
-    return any(
-        _as_mapping(module, each)
-        for each in module.within(scope, type(node))
-        if each.deep_equals(node)
-    )
-
-
-def _as_mapping(module: Module, node: cst.CSTNode) -> bool:
-    above = module.parent(node)
-    match above:
-        case cst.Arg(star="**") | cst.StarredDictElement():
-            return True
-        case cst.Subscript(
-            value=value, slice=[cst.SubscriptElement(slice=cst.Index(value=index))]
-        ) if value is node:
-            return isinstance(index, cst.BaseString)
-        case cst.Attribute(value=value, attr=cst.Name(value=attr)) if value is node:
-            return attr in _MAPPING_METHODS
-        case cst.ComparisonTarget(operator=cst.In() | cst.NotIn()):
-            whole = module.parent(above)
-            return isinstance(whole, cst.Comparison) and isinstance(whole.left, cst.BaseString)
-    return False

@@ -133,15 +133,16 @@ from torchlint.semantic.data.per_step_use import (
     shown_tensors,
 )
 from torchlint.semantic.device.host_reads import HostRead, number_kind, scalar_reads
-from torchlint.semantic.uses.accumulators import changed_below, fresh_per_iteration, uses_of_number
 from torchlint.semantic.uses.assumptions import FRAMES, LOSSES, TORCH
 from torchlint.semantic.uses.meters import meter_in_numpy, meter_on_host
+from torchlint.semantic.uses.number_uses import uses_of_number
 from torchlint.semantic.uses.observers import clock_after
 from torchlint.semantic.uses.unavoidable_syncs import (
     iteration_waits,
     waited_before,
     waits_for_the_same,
 )
+from torchlint.semantic.uses.unchanged_values import changed_below, fresh_per_iteration
 from torchlint.semantic.values.detachable import detachable
 
 _READ = "`{expr}` reads a GPU value every step for {sink}; log every N steps."

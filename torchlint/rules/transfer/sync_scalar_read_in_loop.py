@@ -210,7 +210,6 @@ from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import loop_in_sight
 from torchlint.semantic.time.loops import endless
 from torchlint.semantic.torch import ops
-from torchlint.semantic.uses.accumulators import changed_below
 from torchlint.semantic.uses.assumptions import ACCELERATOR, other_accelerator
 from torchlint.semantic.uses.environment import for_environment, once_per_episode
 from torchlint.semantic.uses.host_elements import host_elements, one_of_older
@@ -224,6 +223,7 @@ from torchlint.semantic.uses.host_needs import (
     taken_by_another_package,
 )
 from torchlint.semantic.uses.unavoidable_syncs import waited_before, waits_for_the_same
+from torchlint.semantic.uses.unchanged_values import changed_below
 
 rule = Rule(
     __name__,

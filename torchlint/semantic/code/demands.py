@@ -9,6 +9,7 @@ import libcst as cst
 from torchlint.semantic.code.conditions import conditions
 from torchlint.semantic.code.flags import Flags
 from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.tree import parameters_of
 from torchlint.semantic.module import Module
 
 Demands = frozenset[tuple[str, bool | str]]
@@ -57,7 +58,7 @@ class ParameterDemands:
         self, function: cst.FunctionDef, flags: Iterable[tuple[str, bool | str]]
     ) -> Demands:
         """Return the flags that are parameters of a function, which gives them no other value."""
-        params = (*function.params.params, *function.params.kwonly_params)
+        params = parameters_of(function)
         names = {param.name.value for param in params}
         return frozenset(
             (name, needed)

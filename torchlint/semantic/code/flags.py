@@ -23,6 +23,8 @@ from torchlint.semantic.code.tree import (
     has_star,
     is_name,
     keyword_of,
+    parameters_of,
+    positional_parameters,
 )
 from torchlint.semantic.module import Module
 from torchlint.semantic.torch import ops
@@ -287,7 +289,7 @@ class Flags:
     def _demanded(
         self, function: cst.FunctionDef, demands: Iterable[tuple[str, bool | str]]
     ) -> Iterator[tuple[Flag, cst.Param, bool | str]]:
-        params = (*function.params.params, *function.params.kwonly_params)
+        params = parameters_of(function)
         for name, needed in demands:
             for param in params:
                 flag = self._flag(function, param, needed is not False)
@@ -403,7 +405,7 @@ class Flags:
         return self._left_out[key]
 
     def _flag(self, function: cst.FunctionDef, param: cst.Param, needed: bool) -> Flag | None:
-        params = [*function.params.posonly_params, *function.params.params]
+        params = positional_parameters(function)
         if param not in params and param not in function.params.kwonly_params:
             return None
         bound = self.scopes.is_method(function) and "staticmethod" not in {
@@ -561,9 +563,10 @@ class Flags:
     def _gives_value(self, definition: cst.CSTNode, name: str, depth: int) -> bool:
         """Say whether what binds a name never gives it None."""
         match definition:
-            case cst.FunctionDef(params=params):
-                listed = (*params.posonly_params, *params.params, *params.kwonly_params)
-                own = next((each for each in listed if each.name.value == name), None)
+            case cst.FunctionDef():
+                own = next(
+                    (each for each in parameters_of(definition) if each.name.value == name), None
+                )
                 return own is not None and self._answered(
                     (own, True, "None"), lambda: self._parameter(own, True, "None")
                 )

@@ -12,7 +12,7 @@ from torchlint.semantic.code.handed_classes import objects_leave
 from torchlint.semantic.code.instances import Instances
 from torchlint.semantic.code.names import Binding, Names
 from torchlint.semantic.code.scopes import Scopes, scopes
-from torchlint.semantic.code.tree import Function, Tree, argument_for, is_name
+from torchlint.semantic.code.tree import Function, Tree, argument_for, is_name, parameters_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 
@@ -146,9 +146,7 @@ class Flow:
     def _passed(self, function: cst.FunctionDef, name: str) -> list[cst.BaseExpression | None]:
         """Return what the calls of a function by its name pass as a parameter; None for one that
         passes nothing, or by stars."""
-        names = [
-            param.name.value for param in (*function.params.params, *function.params.kwonly_params)
-        ]
+        names = [param.name.value for param in parameters_of(function)]
         if self.tree.class_of(function) is not None:
             names = names[1:]
         calls = (self.tree.call_of(each) for each in self.tree.named(function.name.value))

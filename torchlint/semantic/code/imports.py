@@ -9,7 +9,7 @@ import libcst as cst
 from torchlint.base.regex import regex
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.tree import Tree, is_name
+from torchlint.semantic.code.tree import Tree, is_name, root_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 
@@ -20,8 +20,7 @@ _WORDS = regex(r"\w+")
 @question(ground=True, remember=False)
 def import_of(module: Module, node: cst.CSTNode) -> cst.Import | cst.ImportFrom | None:
     """Return the one import statement that binds the first name of ``a.b.c``, or None."""
-    while isinstance(node, cst.Attribute):
-        node = node.value
+    node = root_of(node, cst.Attribute)
     if not isinstance(node, cst.Name):
         return None
     _, bindings = module.names.bindings(node.value, node)

@@ -11,7 +11,7 @@ import libcst as cst
 from torchlint.semantic.code.calls import given_for
 from torchlint.semantic.code.names import Binding, Names, one_by_one
 from torchlint.semantic.code.scopes import Scopes
-from torchlint.semantic.code.tree import Tree, has_star, is_name, targets_of
+from torchlint.semantic.code.tree import Tree, has_star, is_name, positional_parameters, targets_of
 from torchlint.semantic.torch import ops
 
 _SAME_MODULE = ops.having("module", "chains")
@@ -234,7 +234,7 @@ class Instances:
         cannot be told."""
         if has_star(call):
             return None
-        params = [*function.params.posonly_params, *function.params.params]
+        params = positional_parameters(function)
         bound = self.scopes.is_method(function) and not any(
             text == "staticmethod" for _, text in self.scopes.decorators(function)
         )

@@ -9,11 +9,13 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.base.regex import regex
+from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.conditions import conditions
 from torchlint.semantic.code.flow import flow
 from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.parsed_arguments import options_added
 from torchlint.semantic.code.scopes import scopes
-from torchlint.semantic.code.tree import keyword_of, last_name
+from torchlint.semantic.code.tree import last_name
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 
@@ -41,6 +43,7 @@ class Intervals:
     """Says of the tests in one file which steps they tell from the others."""
 
     def __init__(self, module: Module) -> None:
+        self.module = module
         self.tree = module.tree
         self.names = module.names
         self.scopes = scopes(module)
@@ -204,7 +207,7 @@ class Intervals:
         part = max(name.split("_"), key=len)
         return (
             not self._given_anew(name)
-            and not any(option == name for option, _ in self._parsed_options())
+            and not any(option == name for option, _ in options_added(self.module))
             and say(functools.partial(_adds_one, part, name)) is True
             and say(functools.partial(_adds_another, part, name)) is False
             and say(functools.partial(_sets_another, name)) is False
@@ -222,14 +225,8 @@ class Intervals:
 
     def _parsed_options(self) -> Iterator[tuple[str, cst.BaseExpression | None]]:
         """Yield the options that ``add_argument`` adds, each with its default."""
-        for call in self.tree.nodes(cst.Call):
-            if last_name(call.func) != "add_argument":
-                continue
-            default = [a.value for a in call.args if keyword_of(a) == "default"]
-            for flag in (a.value for a in call.args if a.keyword is None):
-                if isinstance(flag, cst.SimpleString) and flag.raw_value.startswith("--"):
-                    name = str(flag.raw_value)[2:].replace("-", "_")
-                    yield name, default[0] if default else None
+        for name, call in options_added(self.module):
+            yield name, keyword_argument(self.module, call, "default")
 
     def _fields(self) -> Iterator[tuple[str, cst.BaseExpression | None]]:
         """Yield the fields of dataclasses, each with its default."""

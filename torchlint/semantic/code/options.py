@@ -19,7 +19,7 @@ from torchlint.semantic.code.left_out import TESTED
 from torchlint.semantic.code.named_tests import names
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import own_method
-from torchlint.semantic.code.tree import last_name
+from torchlint.semantic.code.tree import last_name, positional_parameters
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch.spelling import OPTIONS, called
@@ -190,7 +190,7 @@ def _parameter(module: Module, cls: cst.ClassDef, name: str) -> Parameter | None
     init = own_method(module, cls, "__init__")
     if init is None:
         return None
-    listed = (*init.params.posonly_params, *init.params.params)
+    listed = positional_parameters(init)
     for place, param in enumerate((*listed, *init.params.kwonly_params)):
         if param.name.value == name:
             default = module.source_of(param.default) if param.default is not None else ""
@@ -221,7 +221,7 @@ def _given_by_place(module: Module, cls: cst.ClassDef, name: str, wanted: str) -
     """Say whether somebody makes an object of a class, or of one derived from it, with another
     value for a parameter than one that is off, which stands at the parameter's place."""
     init = own_method(module, cls, "__init__")
-    listed = (*init.params.posonly_params, *init.params.params) if init is not None else ()
+    listed = positional_parameters(init) if init is not None else ()
     params = [each.name.value for each in listed]
     if name not in params:
         return False

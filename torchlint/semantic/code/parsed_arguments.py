@@ -1,4 +1,4 @@
-"""Which options the arguments of a program lack that a parser of its file gives."""
+"""The options that a file's parser of arguments has, and those that a program asks for in vain."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.semantic.code.calls import given_for
+from torchlint.semantic.code.calls import given_for, keyword_argument
 from torchlint.semantic.code.flow import call_sites, escapes
 from torchlint.semantic.code.named_tests import names
+from torchlint.semantic.code.tree import keyword_of, last_name
 from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -195,7 +196,9 @@ def _options(module: Module) -> frozenset[str] | None:
             case cst.Attribute(attr=cst.Name("set_defaults")):
                 found.update(words)
             case cst.Attribute(attr=cst.Name("add_argument")):
-                found.add(_defined(call))
+                action = keyword_argument(module, call, "action")
+                written = action is None or isinstance(action, cst.SimpleString)
+                found.add(_option_added(call) if written else "")
     return frozenset(found) if found.isdisjoint(("", "**")) else None
 
 
@@ -223,20 +226,27 @@ def _is_whole(module: Module, parser: str) -> bool:
     return True
 
 
-def _defined(call: cst.Call) -> str:
-    """Return the attribute that a call of `add_argument` defines; nothing where it is not written
-    out, or an action may define others."""
+@question()
+def options_added(module: Module) -> list[tuple[str, cst.Call]]:
+    """Return the options that ``add_argument`` adds in a file, each with its call; those whose
+    names are written out."""
+    calls = (each for each in module.nodes(cst.Call) if last_name(each.func) == "add_argument")
+    return [(name, call) for call in calls if (name := _option_added(call))]
+
+
+def _option_added(call: cst.Call) -> str:
+    """Return the attribute that a call of ``add_argument`` sets; nothing where it is not written
+    out."""
     flags: list[str] = []
     for arg in call.args:
-        word = arg.keyword.value if arg.keyword is not None else ""
-        if word not in ("", "dest", "action"):
+        if keyword_of(arg) not in ("", "dest"):
             continue
         text = arg.value.raw_value if isinstance(arg.value, cst.SimpleString) else ""
         if arg.star or not text:
             return ""
-        if word == "dest":
+        if arg.keyword is not None:
             return text
-        flags += [text] if not word else []
+        flags.append(text)
     long = [each for each in flags if each.startswith("--")]
     return (long or flags or [""])[0].lstrip("-").replace("-", "_")
 

@@ -22,6 +22,7 @@ patch_libcst_nodes()
 
 N = TypeVar("N", bound=cst.CSTNode)
 T = TypeVar("T")
+E = TypeVar("E", bound=cst.CSTNode | None)
 Function: TypeAlias = cst.FunctionDef | cst.Lambda
 Owner: TypeAlias = cst.FunctionDef | cst.Lambda | cst.Module
 Statement: TypeAlias = cst.BaseStatement | cst.BaseSmallStatement
@@ -355,6 +356,17 @@ def callee(node: cst.BaseExpression) -> cst.BaseExpression:
     return node.func if isinstance(node, cst.Call) else node
 
 
+def root_of(
+    node: E, *kinds: type[cst.Attribute | cst.Subscript | cst.Call]
+) -> E | cst.BaseExpression:
+    """Return what a chain of attributes, subscripts and calls starts with, or one of these kinds
+    alone: ``x`` of ``x.a[0].b()``."""
+    at: E | cst.BaseExpression = node
+    while isinstance(at, kinds or (cst.Attribute, cst.Subscript, cst.Call)):
+        at = at.func if isinstance(at, cst.Call) else at.value
+    return at
+
+
 def operands(test: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
     """Yield what ``and``, ``or`` and ``not`` join in a test."""
     if isinstance(test, cst.BooleanOperation):
@@ -419,6 +431,16 @@ def has_star(call: cst.Call) -> bool:
 def keyword_of(arg: cst.Arg) -> str:
     """Return the keyword of an argument; empty where it has none."""
     return arg.keyword.value if arg.keyword is not None else ""
+
+
+def parameters_of(function: cst.FunctionDef | cst.Lambda) -> tuple[cst.Param, ...]:
+    """Return the parameters of a function, without ``*args`` and ``**kwargs``."""
+    return (*positional_parameters(function), *function.params.kwonly_params)
+
+
+def positional_parameters(function: cst.FunctionDef | cst.Lambda) -> tuple[cst.Param, ...]:
+    """Return the parameters of a function that a call may give by their places."""
+    return (*function.params.posonly_params, *function.params.params)
 
 
 def positional(call: cst.Call) -> list[cst.BaseExpression]:

@@ -20,15 +20,14 @@ from torchlint.semantic.device.host_reads import host_copy, scalar_reads
 from torchlint.semantic.device.possible_waits import synchroniser
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
-from torchlint.semantic.time.heat import Grade, heat_of
+from torchlint.semantic.time.grades import Grade
+from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.time.loops import has_model_call
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.host_needs import needed_at_once, needed_by
+from torchlint.semantic.uses.iteration_places import comes_to, iteration_places, nearest
 from torchlint.semantic.uses.unavoidable_syncs import (
-    comes_to,
     goes_on_elsewhere,
-    iteration_places,
-    nearest,
     read_by,
     scales,
     stays_beside,

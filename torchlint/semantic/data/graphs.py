@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.semantic.code.calls import keyword_argument
+from torchlint.semantic.code.calls import bind, keyword_argument
 from torchlint.semantic.code.flow import call_sites, reads_of
 from torchlint.semantic.code.reaching import assigned_to, definitions_of
-from torchlint.semantic.code.tree import attr_of, method_called
+from torchlint.semantic.code.tree import attr_of, method_called, parameters_of
 from torchlint.semantic.data.expanded import functions_behind, given_by
 from torchlint.semantic.device.transfers import moved_names
 from torchlint.semantic.module import Module
@@ -18,7 +18,6 @@ from torchlint.semantic.time.iterations import loop_sources
 from torchlint.semantic.torch.names import MOVES
 from torchlint.semantic.uses.object_uses import Key, literal_key
 from torchlint.semantic.values.inferred import inferred
-from torchlint.semantic.values.params import bind
 
 _Path = tuple[Key, ...]
 """The indices and keys by which a part is taken from what is given."""
@@ -93,7 +92,7 @@ def _bound_to_graph(module: Module, made: cst.CSTNode, name: str, path: _Path) -
                 if at is not None:
                     return _gives_graphs(module, goes.iterated, (*at, *path))
         case cst.FunctionDef():
-            params = (*made.params.params, *made.params.kwonly_params)
+            params = parameters_of(made)
             said = next((each.annotation for each in params if each.name.value == name), None)
             if said is not None and module.name(said.annotation) in _MAKERS and not path:
                 return True

@@ -12,7 +12,7 @@ from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.guards import throttled
 from torchlint.semantic.code.text import remarked
-from torchlint.semantic.code.tree import components, is_name
+from torchlint.semantic.code.tree import components, is_name, root_of
 from torchlint.semantic.data.per_step_use import LogLines, log_lines
 from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_reads
 from torchlint.semantic.module import Module
@@ -148,7 +148,9 @@ def _raises(module: Module, root: cst.Name, line: cst.SimpleStatementLine) -> bo
     stored = int(
         set_there and (isinstance(made, (cst.Dict, cst.DictComp)) or kind == "builtins.dict")
     )
-    asked = [each for each in module.within(line, cst.Subscript) if _root(each) is root]
+    asked = [
+        each for each in module.within(line, cst.Subscript) if root_of(each, cst.Subscript) is root
+    ]
     # What a defaultdict makes for a new key need not have the next place.
     if isinstance(made, cst.Call) and kind == "collections.defaultdict":
         of_dict = bool(made.args) and is_name(made.args[0].value, "dict")
@@ -232,12 +234,6 @@ def _counts(module: Module, node: cst.BaseExpression) -> bool:
         case cst.Subscript(value=cst.Attribute(attr=cst.Name("shape"))):
             return True
     return False
-
-
-def _root(node: cst.BaseExpression) -> cst.BaseExpression:
-    while isinstance(node, cst.Subscript):
-        node = node.value
-    return node
 
 
 def _needed(

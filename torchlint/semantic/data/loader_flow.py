@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from torchlint.semantic.code.calls import bind
 from torchlint.semantic.code.flow import call_sites, callees_of, reads_of
 from torchlint.semantic.code.reaching import readers_of
 from torchlint.semantic.code.scopes import local_class, name_outside
@@ -22,7 +23,6 @@ from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.time.iterations import loop_sources
 from torchlint.semantic.values.definitions_behind import classes, made, method, named
 from torchlint.semantic.values.inferred import classes_of_instance, inferred
-from torchlint.semantic.values.params import bind
 from torchlint.semantic.values.value import Value
 
 EACH = "*"

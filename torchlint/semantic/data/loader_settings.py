@@ -14,14 +14,9 @@ from torchlint.semantic.code.calls import arguments_of, keyword_argument
 from torchlint.semantic.code.flow import call_sites, reads_of, writes_of
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.parsed_arguments import options_added
 from torchlint.semantic.code.scopes import base_names
-from torchlint.semantic.code.tree import (
-    COMPREHENSIONS,
-    LOOPS,
-    components,
-    is_name,
-    method_called,
-)
+from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, components, is_name, parameters_of
 from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.data.datasets import cuda_samples, sample_cost
 from torchlint.semantic.data.graphs import loads_graphs
@@ -109,7 +104,7 @@ def _named_workers(module: Module, loader: cst.Call) -> Iterator[cst.BaseExpress
     loader."""
     function = module.function(loader)
     if function is not None:
-        params = (*function.params.params, *function.params.kwonly_params)
+        params = parameters_of(function)
         yield from (param.name for param in params if called(param.name.value, WORKERS))
     for assign in module.nodes(cst.Assign):
         target = assign.targets[0].target
@@ -134,28 +129,14 @@ def _options(module: Module, loader: cst.Call) -> Iterator[tuple[str, str]]:
         if isinstance(write.value, cst.Call) and _last(write.value.func) == "parse_args"
     }
     roots = [name for name in parsed if _seen(module, scope, name, loader)]
-    for option, _ in _parsed(module) if len(roots) == 1 else ():
+    for option, _ in options_added(module) if len(roots) == 1 else ():
         yield option, roots[0]
-
-
-def _parsed(module: Module) -> Iterator[tuple[str, cst.Call]]:
-    """Yield the options that the file's parser has, each with the call that adds it."""
-    for call in module.nodes(cst.Call):
-        if (
-            method_called(call) != "add_argument"
-            or keyword_argument(module, call, "dest") is not None
-        ):
-            continue
-        texts = [str(a.value.raw_value) for a in call.args if isinstance(a.value, cst.SimpleString)]
-        long = [text[2:].replace("-", "_") for text in texts if text.startswith("--")]
-        if long:
-            yield long[0], call
 
 
 @question(yes="it is 0 unless it is given", no="it is not known to be 0 by default")
 def is_zero_unless_given(module: Module, word: cst.BaseExpression) -> bool:
     """Say whether an option of the file's parser is 0 by default."""
-    added = [call for option, call in _parsed(module) if option == _last(word)]
+    added = [call for option, call in options_added(module) if option == _last(word)]
     return isinstance(word, cst.Attribute) and any(
         isinstance(default := keyword_argument(module, call, "default"), cst.Integer)
         and default.value == "0"
@@ -229,14 +210,7 @@ def _readable(module: Module, word: cst.BaseExpression, loader: cst.Call) -> boo
 
 
 def _params(function: cst.FunctionDef | None) -> set[str]:
-    if function is None:
-        return set()
-    params = (
-        *function.params.posonly_params,
-        *function.params.params,
-        *function.params.kwonly_params,
-    )
-    return {param.name.value for param in params}
+    return {param.name.value for param in parameters_of(function)} if function else set()
 
 
 def _same_block(module: Module, word: cst.CSTNode, loader: cst.Call) -> bool:

@@ -9,12 +9,12 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.semantic.code.bindings import binds_globally, sole_definition
-from torchlint.semantic.code.calls import arguments_of
+from torchlint.semantic.code.calls import arguments_of, bind
 from torchlint.semantic.code.flow import call_sites, callees_of, reads_of
 from torchlint.semantic.code.reaching import assigned_to
 from torchlint.semantic.code.scopes import base_names, method_of
 from torchlint.semantic.code.text import in_main_guard
-from torchlint.semantic.code.tree import attr_of, is_name
+from torchlint.semantic.code.tree import attr_of, is_name, parameters_of
 from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.data.loader_flow import consumers_of, only_begun
 from torchlint.semantic.device.transfers import transfer_of
@@ -28,7 +28,6 @@ from torchlint.semantic.torch.spelling import HELD_OUT, called
 from torchlint.semantic.values import definitions_behind
 from torchlint.semantic.values.definitions_behind import method, named
 from torchlint.semantic.values.inferred import inferred, is_loader
-from torchlint.semantic.values.params import bind
 from torchlint.semantic.values.place import on_device
 from torchlint.semantic.values.value import ACCEL
 
@@ -57,7 +56,7 @@ def built(module: Module, node: cst.BaseExpression) -> list[cst.Call]:
         return built(module, node.args[0].value)
     if not isinstance(node, cst.Name) or function is None:
         return []
-    params = {p.name.value for p in (*function.params.params, *function.params.kwonly_params)}
+    params = {p.name.value for p in parameters_of(function)}
     out: list[cst.Call] = []
     if node.value not in params:
         # Bound in several places, of which one makes a loader: ``loader = dataset if whole else
@@ -166,7 +165,7 @@ def _batch_names(module: Module, node: cst.CSTNode) -> set[str]:
     """Return the names in which a loop or a function gets a batch: its targets, what ``next``
     gives, its parameters."""
     if isinstance(node, cst.FunctionDef):
-        params = (*node.params.params, *node.params.kwonly_params)
+        params = parameters_of(node)
         return {param.name.value for param in params if param.name.value not in ("self", "cls")}
     found = set(module.names_in(node.target)) if isinstance(node, cst.For) else set()
     for each in module.within(node, cst.Assign):

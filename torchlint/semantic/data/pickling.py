@@ -8,15 +8,15 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.semantic.code.calls import arguments_of
+from torchlint.semantic.code.calls import arguments_of, bind
 from torchlint.semantic.code.flow import call_sites, writes_of
 from torchlint.semantic.code.reaching import assigned_to
+from torchlint.semantic.code.tree import parameters_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch.names import DATALOADER
 from torchlint.semantic.values import definitions_behind
 from torchlint.semantic.values.inferred import inferred
-from torchlint.semantic.values.params import bind
 
 _SENT = ("dataset", "collate_fn", "worker_init_fn")
 _CALLABLE = regex(
@@ -64,7 +64,7 @@ def sendable(module: Module, node: cst.BaseExpression) -> bool | None:
             if (
                 isinstance(node, cst.Name)
                 and function is not None
-                and any(param.name.value == node.value for param in _params(function))
+                and any(param.name.value == node.value for param in parameters_of(function))
                 and not writes_of(module, function.body, node.value)
             ):
                 # What the calls in view pass for a parameter; where there are none, a caller
@@ -105,11 +105,6 @@ def _sends(module: Module, arg: cst.Arg) -> bool:
             made = inferred(module, arg.value).node
             return isinstance(made, cst.FunctionDef) or any(map(_CALLABLE.search, (told, name)))
     return False
-
-
-def _params(function: cst.FunctionDef) -> tuple[cst.Param, ...]:
-    params = function.params
-    return (*params.posonly_params, *params.params, *params.kwonly_params)
 
 
 def _kept(module: Module, call: cst.Call) -> bool:

@@ -9,6 +9,7 @@ import libcst as cst
 
 from torchlint.base.records import frozen
 from torchlint.base.regex import regex
+from torchlint.semantic.code.calls import bind
 from torchlint.semantic.code.conditions import conditions_around
 from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.intervals import is_interval
@@ -18,7 +19,6 @@ from torchlint.semantic.code.tree import has_star, method_called
 from torchlint.semantic.code.updates import is_step
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
-from torchlint.semantic.values.params import bind
 
 DDP = "torch.nn.parallel.DistributedDataParallel"
 _ACCUMULATION = regex(r"accum", re.IGNORECASE)

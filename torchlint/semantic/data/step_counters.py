@@ -11,7 +11,7 @@ from torchlint.semantic.code.bindings import names_of_outer_scopes
 from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.code.tree import is_name
+from torchlint.semantic.code.tree import is_name, root_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.question import question
@@ -202,8 +202,7 @@ def _asked(module: Module, iterated: cst.BaseExpression, text: str) -> bool:
 
 def _origin(module: Module, path: cst.BaseExpression) -> list[cst.CSTNode]:
     """Return what may have bound the name that a dotted path starts with."""
-    while isinstance(path, cst.Attribute):
-        path = path.value
+    path = root_of(path, cst.Attribute)
     return definitions_of(module, path) if isinstance(path, cst.Name) else []
 
 

@@ -17,7 +17,8 @@ from torchlint.semantic.code.tree import keyword_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.project.asked import argument_reads
 from torchlint.semantic.question import question
-from torchlint.semantic.time.heat import Why, heat_of
+from torchlint.semantic.time.grades import Why
+from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values.accelerator import on_accelerator
 from torchlint.semantic.values.facts import values

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
+from torchlint.semantic.code.calls import bind
 from torchlint.semantic.code.flow import call_sites
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.scopes import scopes
@@ -14,7 +15,6 @@ from torchlint.semantic.time.iterations import loop_sources
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values import definitions_behind
 from torchlint.semantic.values.operations import operation_of
-from torchlint.semantic.values.params import bind
 
 _FRESH = ops.having("fresh")
 _OF_ARRAYS = ops.having("from-data") - {"as_tensor", "asarray"}

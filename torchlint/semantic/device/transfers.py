@@ -13,7 +13,7 @@ from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.scopes import method_of, scopes
-from torchlint.semantic.code.tree import attr_of, has_star, keyword_of, method_called
+from torchlint.semantic.code.tree import attr_of, has_star, keyword_of, method_called, root_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import REMEMBERS
@@ -173,8 +173,7 @@ def _places(statement: cst.Assign) -> Iterator[cst.Attribute | cst.Name]:
     """Yield the attributes and the tables that an assignment keeps its value in."""
     for target in statement.targets:
         at: cst.CSTNode = target.target
-        while isinstance(at, cst.Subscript):
-            at = at.value
+        at = root_of(at, cst.Subscript)
         if isinstance(at, cst.Attribute) or (isinstance(at, cst.Name) and at is not target.target):
             yield at
 

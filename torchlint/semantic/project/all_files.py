@@ -85,15 +85,8 @@ class AllFiles:
 
     def _imports_that_fail(self) -> Broken:
         if not self._broken:
-            known = (self.files.search, self.files.index, self.files.text, self._has_module)
-            self._broken.append(Broken(*known, self.files.every, self.together.holding))
+            self._broken.append(Broken(self.files, self.together))
         return self._broken[0]
-
-    def _has_module(self, _: str, name: str) -> bool:
-        """Say whether a file or folder of the project may have a name."""
-        parts = [f"{os.sep}{name}{end}" for end in (os.sep, ".")]
-        every = self.files.every()
-        return every is None or any(part in path for path in every for part in parts)
 
     def _is_used(self, path: str, name: str) -> bool | None:
         use = self._use()

@@ -7,17 +7,18 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.base.remembered import remembered
 from torchlint.semantic.code.text import spoken
-from torchlint.semantic.project.index import Index
+from torchlint.semantic.project.files import Files
 from torchlint.semantic.project.missing import Missing
 from torchlint.semantic.project.reach import stem_of
-from torchlint.semantic.project.search import LIBRARIES, Search
+from torchlint.semantic.project.search import LIBRARIES
+from torchlint.semantic.project.together import Together
 
 _GIVES_ANY = regex(
     r"__getattr__|__path__|globals\(\)|setattr\(|\bexec\(|sys\.modules|_sys\b|LazyModule|lazy_?import"
@@ -34,34 +35,16 @@ _SCRIPT = regex(r"^(for |while |with |[\w.]+\()|__name__\s*==|sys\.argv|parse_ar
 
 
 class Broken:
-    """Says why what an import statement of a project's file names cannot be imported.
+    """Says why what an import statement of a project's file names cannot be imported; for questions
+    about all files alone."""
 
-    Args:
-        search: finds the files of modules.
-        index: gives the names of a file, and what it imports.
-        read: gives the text of a file.
-        has: says whether a file or folder of the project may have a name; the first argument is the
-            file that asks.
-        every: gives all files of the project, None for too many.
-        holding: gives the files of the project whose text holds a word.
-    """
-
-    def __init__(
-        self,
-        search: Search,
-        index: Callable[[str], Index],
-        read: Callable[[str], str | None],
-        has: Callable[[str, str], bool],
-        every: Callable[[], tuple[str, ...] | None],
-        holding: Callable[[str], frozenset[str]],
-    ) -> None:
-        self._search = search
-        self._index = index
-        self._read = read
-        self._has = has
-        self._every = every
-        self._holding = holding
-        self._missing = Missing(search, index, read, has, every, holding)
+    def __init__(self, files: Files, together: Together) -> None:
+        self._search = files.search
+        self._index = files.index
+        self._read = files.text
+        self._every = files.every
+        self._holding = together.holding
+        self._missing = Missing(files, together)
         self._known: dict[str, tuple[str | None, list[str]]] = {}
 
     def why(self, importer: str, dotted: str, names: Sequence[str]) -> str | None:
@@ -151,7 +134,7 @@ class Broken:
             for each in names
             if each != "*" and not each.startswith("__") and not self._may_give(home, each, {home})
         ]
-        absent = [name for name in lacking if not self._has(importer, name)]
+        absent = [name for name in lacking if not self._missing.may_be_module(name)]
         if absent and (len(absent) < len(names) or self._is_ours(importer, dotted, home)):
             return f"`{os.path.relpath(home, self._search.root)}` defines no `{absent[0]}`"
         return None

@@ -22,7 +22,7 @@ from torchlint.semantic.code.conditions import conditions_around
 from torchlint.semantic.code.flow import callees_of, writes_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import name_outside
-from torchlint.semantic.code.tree import is_name, last_name
+from torchlint.semantic.code.tree import is_name, last_name, parameters_of
 from torchlint.semantic.code.unreached import unreached
 from torchlint.semantic.elsewhere import Definition
 from torchlint.semantic.module import Module
@@ -30,7 +30,8 @@ from torchlint.semantic.project import exports
 from torchlint.semantic.project.index import CLASS
 from torchlint.semantic.question import question
 from torchlint.semantic.time.autograd import no_grad
-from torchlint.semantic.time.heat import COLD, Grade, Heat, Link, entrances, heat_of
+from torchlint.semantic.time.grades import COLD, Grade, Heat, Link
+from torchlint.semantic.time.heat import entrances, heat_of
 from torchlint.semantic.time.once import runs_once
 from torchlint.semantic.values.facts import values
 from torchlint.semantic.values.inferred import classes_of_instance, home_of_parameters, inferred
@@ -162,7 +163,7 @@ def _value(module: Module, node: cst.BaseExpression) -> Value:
     function = module.function(node)
     if found.kind != "?" or function is None or not isinstance(node, cst.Name):
         return found
-    params = {p.name.value for p in (*function.params.params, *function.params.kwonly_params)}
+    params = {p.name.value for p in parameters_of(function)}
     handed = node.value in params and not writes_of(module, function.body, node.value)
     return Value(device=home_of_parameters(module, function)) if handed else found
 
@@ -222,7 +223,7 @@ def _off_by_default(module: Module, call: cst.Call) -> bool:
         return False
     off = {
         param.name.value
-        for param in (*function.params.params, *function.params.kwonly_params)
+        for param in parameters_of(function)
         if is_name(param.default, "False", "None") or _PICTURES.search(param.name.value)
     }
     return any(

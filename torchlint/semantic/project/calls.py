@@ -174,7 +174,7 @@ _MAY_STEP = regex(
     r"|^__(call|getitem|getitems|iter|next)__$",
     re.IGNORECASE,
 )
-"""Names of functions that may have a part in each step; `torchlint.semantic.time.heat` knows."""
+"""Names of functions that may have a part in each step; `torchlint.semantic.time.roles` knows."""
 
 
 class _Reader:

@@ -14,11 +14,12 @@ from torchlint.semantic.code.conditions import conditions_around
 from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.guards import guards
 from torchlint.semantic.code.scopes import own_method, scopes
-from torchlint.semantic.code.tree import keyword_of
+from torchlint.semantic.code.tree import keyword_of, positional_parameters
 from torchlint.semantic.code.unreached import unreached
 from torchlint.semantic.module import Module
 from torchlint.semantic.time.autograd import no_grad
-from torchlint.semantic.time.heat import Caller, function_heat, heat_of
+from torchlint.semantic.time.grades import Caller
+from torchlint.semantic.time.heat import function_heat, heat_of
 from torchlint.semantic.time.loops import loops
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values.inferred import batch_device, class_attribute, returned_by
@@ -75,7 +76,7 @@ def returned(module: Module, name: str, call: cst.Call, given: list[Value]) -> V
     if function is None:
         return UNKNOWN
     env = {}
-    names = [p.name.value for p in (*function.params.posonly_params, *function.params.params)]
+    names = [p.name.value for p in positional_parameters(function)]
     position = 0
     for arg, value in zip(call.args, given, strict=True):
         if arg.keyword is not None:
@@ -159,7 +160,7 @@ def argument_reads(module: Module, name: str) -> tuple[ArgumentRead, ...]:
     function = _function(module, name)
     if function is None or function_heat(module, function).hot:
         return ()  # A hot helper's own file reports it.
-    params = [p.name.value for p in (*function.params.posonly_params, *function.params.params)]
+    params = [p.name.value for p in positional_parameters(function)]
     out = []
     for call in module.within(function.body, cst.Call):
         found = _read_name(module, call)

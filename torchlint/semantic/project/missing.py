@@ -7,11 +7,12 @@ import fnmatch
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from torchlint.base.regex import regex
-from torchlint.semantic.project.index import Index
-from torchlint.semantic.project.search import LIBRARIES, Search
+from torchlint.semantic.project.files import Files
+from torchlint.semantic.project.search import LIBRARIES
+from torchlint.semantic.project.together import Together
 
 _LIBRARIES = LIBRARIES | sys.stdlib_module_names
 _FINDS_OTHERS = regex(r"(?<![.\w])__path__|extend_path|meta_path|sys\.modules|_sys\b|LazyModule")
@@ -36,34 +37,21 @@ pyproject.toml setup.cfg MANIFEST.in setup.sh install.sh build.sh make.sh""".spl
 
 
 class Missing:
-    """Says which modules of a project's own packages are missing.
+    """Says which modules of a project's own packages are missing."""
 
-    Args:
-        search: finds the files of modules.
-        index: gives the names of a file, and what it imports.
-        read: gives the text of a file.
-        has: says whether a file or folder of the project may have a name; the first argument is the
-            file that asks.
-        every: gives all files of the project, None for too many.
-        holding: gives the files of the project whose text holds a word.
-    """
-
-    def __init__(
-        self,
-        search: Search,
-        index: Callable[[str], Index],
-        read: Callable[[str], str | None],
-        has: Callable[[str, str], bool],
-        every: Callable[[], tuple[str, ...] | None],
-        holding: Callable[[str], frozenset[str]],
-    ) -> None:
-        self._search = search
-        self._index = index
-        self._read = read
-        self._has = has
-        self._every = every
-        self._holding = holding
+    def __init__(self, files: Files, together: Together) -> None:
+        self._search = files.search
+        self._index = files.index
+        self._read = files.text
+        self._every = files.every
+        self._holding = together.holding
         self._complete: dict[str, bool] = {}
+
+    def may_be_module(self, name: str) -> bool:
+        """Say whether a file or folder of the project may have a name."""
+        parts = [f"{os.sep}{name}{end}" for end in (os.sep, ".")]
+        every = self._every()
+        return every is None or any(part in path for path in every for part in parts)
 
     def missing(self, importer: str, dotted: str, names: Sequence[str]) -> bool:
         """Say whether a module that a file names and that is not found is missing: nothing makes
@@ -78,7 +66,7 @@ class Missing:
             return False
         if _MADE.search(dotted) or self.made(place[1]):
             return False
-        if first and (self._has(importer, last) or self._lacks_several(importer, first)):
+        if first and (self.may_be_module(last) or self._lacks_several(importer, first)):
             return True
         return self._is_ours(importer, place[0])
 
@@ -126,7 +114,7 @@ class Missing:
         path = dotted.replace(".", os.sep)
         whole = (path, *(os.sep.join((path, name)) for name in names))
         return self._search.module(importer, dotted) is None and not any(
-            self._has(importer, each) for each in whole
+            self.may_be_module(each) for each in whole
         )
 
     def _lacks_several(self, importer: str, first: str) -> bool:

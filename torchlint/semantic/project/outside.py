@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import libcst as cst
 
     from torchlint.semantic.module import Module
-    from torchlint.semantic.time.heat import Caller
+    from torchlint.semantic.time.grades import Caller
 
 
 T = TypeVar("T")

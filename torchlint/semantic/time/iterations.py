@@ -10,7 +10,7 @@ from torchlint.base.records import frozen
 from torchlint.base.regex import regex
 from torchlint.semantic.code.flow import flow
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.tree import COMPREHENSIONS, Loop
+from torchlint.semantic.code.tree import COMPREHENSIONS, Loop, root_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.values.facts import values
@@ -174,9 +174,7 @@ class Iterations:
     def reset(self, loop: Loop, place: cst.CSTNode, at: cst.CSTNode) -> bool:
         """Say whether every iteration binds a place (``x``, ``self.x``, ``d[k]``) anew before it
         comes to `at`."""
-        root = place
-        while isinstance(root, (cst.Attribute, cst.Subscript)):
-            root = root.value
+        root = root_of(place, cst.Attribute, cst.Subscript)
         name = root.value if isinstance(root, cst.Name) else ""
         if isinstance(loop, cst.For) and name in self.bound(loop.target):
             return True

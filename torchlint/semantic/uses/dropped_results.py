@@ -8,7 +8,7 @@ import libcst as cst
 from torchlint.semantic.code.flow import call_sites
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import assigned_to, readers_of
-from torchlint.semantic.code.tree import is_name
+from torchlint.semantic.code.tree import is_name, parameters_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.values.inferred import inferred
@@ -97,7 +97,7 @@ def _behind_a_flag_that_is_off(module: Module, node: cst.CSTNode) -> bool:
 def _default_false(function: cst.FunctionDef, name: str) -> bool:
     return any(
         param.name.value == name and is_name(param.default, "False")
-        for param in (*function.params.params, *function.params.kwonly_params)
+        for param in parameters_of(function)
     )
 
 

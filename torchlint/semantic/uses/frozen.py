@@ -15,11 +15,17 @@ from torchlint.semantic.code.flow import call_sites
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import assigned_to
 from torchlint.semantic.code.scopes import base_names, method_of, scopes
-from torchlint.semantic.code.tree import is_name, targets_of
+from torchlint.semantic.code.tree import (
+    is_name,
+    parameters_of,
+    positional_parameters,
+    root_of,
+    targets_of,
+)
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
-from torchlint.semantic.uses.graph_use import model_classes
+from torchlint.semantic.uses.networks import model_classes
 from torchlint.semantic.values.definitions_behind import functions, returned
 from torchlint.semantic.values.inferred import inferred
 
@@ -125,8 +131,7 @@ def _parts_given(module: Module, home: cst.CSTNode) -> dict[str, list[cst.BaseEx
     found: dict[str, list[cst.BaseExpression]] = {}
     for assign in _assignments(module, home, nested=isinstance(home, cst.ClassDef)):
         for target, value in ((each, assign.value) for each in targets_of(assign)):
-            while isinstance(target, cst.Subscript):
-                target = target.value
+            target = root_of(target, cst.Subscript)
             parts = (dotted_text(target) or "").split(".")
             for count in range(1, len(parts)):
                 if value is not None and (parts[:count] != ["self"] or len(parts) > 2):
@@ -158,9 +163,7 @@ def _keeps(
         if isinstance(name, cst.Name)
         if (default := _default(module, node, name.value)) is not None
     }
-    params = [
-        each.name.value for each in (*function.params.posonly_params, *function.params.params)
-    ]
+    params = [each.name.value for each in positional_parameters(function)]
     if params[:1] == ["self"]:
         del params[0]
     for place, arg in enumerate(call.args):
@@ -266,9 +269,7 @@ def _is_frozen_part(
         return True
     if "self" in frozen and module.before(assign, frozen["self"]):
         return True
-    root = assign.value
-    while isinstance(root, (cst.Attribute, cst.Call, cst.Subscript)):
-        root = root.func if isinstance(root, cst.Call) else root.value
+    root = root_of(assign.value)
     names = {f"self.{name}" for name in _attributes(assign)} | {dotted_text(root) or ""}
     return any(name in frozen and (name != "self") for name in names) or _weight_alone(
         module, cls, assign
@@ -347,8 +348,7 @@ def _is_off(module: Module, node: cst.CSTNode, given: cst.BaseExpression) -> boo
 def _default(module: Module, node: cst.CSTNode, name: str) -> str | None:
     """Return the default of a parameter of the function around a node, where a name gives it."""
     function = module.function(node)
-    params = function.params if function is not None else cst.Parameters()
-    for param in (*params.posonly_params, *params.params, *params.kwonly_params):
+    for param in parameters_of(function) if function is not None else ():
         if param.name.value == name and isinstance(param.default, cst.Name):
             return param.default.value
     return None

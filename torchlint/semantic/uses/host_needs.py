@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 import libcst as cst
 
 from torchlint.base.regex import regex
+from torchlint.semantic.code.calls import bind
 from torchlint.semantic.code.destinations import arrivals, destinations
 from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.guards import throttled
@@ -26,7 +27,6 @@ from torchlint.semantic.torch import libraries, ops
 from torchlint.semantic.uses.network_waits import chosen
 from torchlint.semantic.values.definitions_behind import functions, returned
 from torchlint.semantic.values.inferred import inferred
-from torchlint.semantic.values.params import bind
 from torchlint.semantic.values.place import on_device
 from torchlint.semantic.values.value import CPU
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.semantic.code.bindings import sole_definition
+from torchlint.semantic.code.calls import bind
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import (
@@ -16,12 +17,12 @@ from torchlint.semantic.code.tree import (
     is_name,
     keyword_of,
     positional,
+    positional_parameters,
 )
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch.names import MOVES
 from torchlint.semantic.values.classes import class_named, class_seen_from, family_of
-from torchlint.semantic.values.params import bind
 
 _BASES = 4
 """Files in which a meter is looked for, along the base classes."""
@@ -360,7 +361,7 @@ def _methods(cls: cst.ClassDef) -> list[cst.FunctionDef]:
 
 def _me(function: cst.FunctionDef) -> str | None:
     """Return the name of a method's first parameter, which is the object."""
-    params = (*function.params.posonly_params, *function.params.params)
+    params = positional_parameters(function)
     static = any(
         is_name(each.decorator, "staticmethod", "classmethod") for each in function.decorators
     )

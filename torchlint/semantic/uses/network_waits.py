@@ -8,7 +8,7 @@ from pathlib import Path
 import libcst as cst
 
 from torchlint.base.records import frozen
-from torchlint.semantic.code.calls import keyword_argument
+from torchlint.semantic.code.calls import bind, keyword_argument
 from torchlint.semantic.device.possible_waits import STOPS, WAITING, possible_waits
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -16,7 +16,6 @@ from torchlint.semantic.torch import libraries, ops
 from torchlint.semantic.values.classes import is_network
 from torchlint.semantic.values.definitions_behind import functions, method
 from torchlint.semantic.values.inferred import inferred
-from torchlint.semantic.values.params import bind
 from torchlint.semantic.values.place import on_device
 
 _BRANCHES = (cst.If, cst.IfExp, cst.Try, cst.Match)

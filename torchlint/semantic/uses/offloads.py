@@ -12,6 +12,7 @@ from torchlint.semantic.code.destinations import Place, destinations
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import base_names
 from torchlint.semantic.code.text import explained
+from torchlint.semantic.code.tree import root_of
 from torchlint.semantic.device.host_reads import host_copy
 from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.module import Module
@@ -203,6 +204,5 @@ def _fetched_by_class(module: Module, place: Place) -> bool:
 
 
 def _taken_from(source: cst.BaseExpression, text: str) -> bool:
-    while isinstance(source, cst.Subscript):
-        source = source.value
+    source = root_of(source, cst.Subscript)
     return dotted_text(source) == text

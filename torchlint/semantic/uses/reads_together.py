@@ -10,7 +10,7 @@ import libcst as cst
 from torchlint.base.records import frozen
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.text import remarked
-from torchlint.semantic.code.tree import COMPREHENSIONS, attr_of
+from torchlint.semantic.code.tree import COMPREHENSIONS, attr_of, root_of
 from torchlint.semantic.device.host_reads import HostRead, number_kind, scalar_reads
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -114,8 +114,7 @@ def _bound(module: Module, line: cst.CSTNode) -> set[str]:
     for target in targets:
         parts = target.elements if isinstance(target, (cst.Tuple, cst.List)) else ()
         for each in [part.value for part in parts] or [target]:
-            while isinstance(each, cst.Subscript):
-                each = each.value
+            each = root_of(each, cst.Subscript)
             found.add(dotted_text(each) or "")
     return found
 

@@ -3,19 +3,15 @@ one off saves next to nothing."""
 
 from __future__ import annotations
 
-import bisect
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import TypeVar
 
 import libcst as cst
 
-from torchlint.semantic.code.calls import given_for, keyword_argument
-from torchlint.semantic.code.conditions import conditions_around
+from torchlint.semantic.code.calls import bind, given_for, keyword_argument
 from torchlint.semantic.code.flow import callees_of
-from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.code.tree import FUNCTIONS, LOOPS, is_name, method_called
+from torchlint.semantic.code.tree import method_called, root_of
 from torchlint.semantic.device.host_reads import host_copy, scalar_reads
 from torchlint.semantic.device.possible_waits import (
     SCALED,
@@ -30,33 +26,43 @@ from torchlint.semantic.device.value_sized import gathers, scatters
 from torchlint.semantic.module import Module
 from torchlint.semantic.project.asked import argument_reads
 from torchlint.semantic.question import question
-from torchlint.semantic.time.heat import Grade, heat_of
+from torchlint.semantic.time.grades import Grade
+from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.time.iterations import is_structural, iteration_count
-from torchlint.semantic.time.loops import LoopKind, has_model_call, loop_kind
+from torchlint.semantic.time.loops import LoopKind, loop_kind
 from torchlint.semantic.time.runs import runs_model
 from torchlint.semantic.time.step_overhead import backward_reads
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.host_needs import (
     decides,
-    leaves_loop,
     needed_at_once,
     reads_inside,
     sizes,
 )
+from torchlint.semantic.uses.iteration_places import (
+    _Place,
+    asked_first,
+    back_propagates_or_steps,
+    comes_as_often,
+    comes_either_way,
+    comes_to,
+    in_each_iteration,
+    iteration_places,
+    iteration_steps,
+    nearest,
+    starts_work,
+)
 from torchlint.semantic.uses.network_waits import called_object, chosen, network_wait
 from torchlint.semantic.values.definitions_behind import functions
 from torchlint.semantic.values.inferred import inferred
-from torchlint.semantic.values.params import bind
 from torchlint.semantic.values.place import on_device
 from torchlint.semantic.values.value import CPU, OF_NETWORKS
 
-_BRANCHES = (cst.If, cst.IfExp, cst.Try, cst.Match)
 _COPIES = frozenset(("cpu", "numpy", "tolist"))
 _READS = _COPIES | {"item"}
 _NUMBERS = frozenset(("builtins.float", "builtins.int", "builtins.bool"))
 _TURNS, _OPERATIONS = 8, 3
 """From how many turns, and operations in each, a loop keeps the host busy launching kernels."""
-_Place = TypeVar("_Place", bound=cst.CSTNode)
 _KINDS = (cst.Name, cst.Attribute, cst.Subscript, cst.Comparison, cst.Call)
 
 
@@ -79,29 +85,7 @@ def iteration_waits(
 @question(circular=())
 def _waiting(module: Module, loop: cst.For | cst.While, put_off: bool) -> list[cst.BaseExpression]:
     """Return what each turn of a loop waits for, see `iteration_waits`."""
-    return [place for place in _in_every_iteration(module, loop) if _waits(module, place, put_off)]
-
-
-def iteration_places(module: Module, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
-    """Yield the calls, and what tests ask first, that each turn of the innermost loop around `node`
-    comes to outside of its statement."""
-    loops = module.loops(node)
-    if not loops or not isinstance(loops[0], (cst.For, cst.While)):
-        return
-    own = module.small_statement(node) or node
-    for place in _in_every_iteration(module, loops[0]):
-        if not module.is_within(place, own):
-            yield place
-
-
-@question()
-def _in_every_iteration(module: Module, loop: cst.For | cst.While) -> list[cst.BaseExpression]:
-    places = (
-        _asked_first(each.test) if isinstance(each, cst.If) else each
-        for each in module.within(loop.body, cst.Call, cst.If)
-        if module.loop(each) is loop and isinstance(each, (cst.Call, cst.If))
-    )
-    return [each for each in dict.fromkeys(places) if _in_each_iteration(module, each, loop)]
+    return [place for place in iteration_steps(module, loop) if _waits(module, place, put_off)]
 
 
 @question(
@@ -112,71 +96,6 @@ def stays_beside(module: Module, node: cst.CSTNode) -> cst.BaseExpression | None
     """Return a read of the device that the host needs in the same turn of the loop, with no run of
     a model, backward pass or step between it and `node`: then `node` waits for next to nothing."""
     return nearest(module, node, iteration_waits(module, node))
-
-
-def nearest(
-    module: Module,
-    node: cst.CSTNode,
-    others: Iterable[_Place],
-    iteration: cst.CSTNode | None = None,
-) -> _Place | None:
-    """Return the first of some places of a turn with no run of a model, backward pass or step
-    between it and `node`; the turn is one of the innermost loop, where it is not given."""
-    for other in others:
-        calls, orders = _starting_work(module, iteration or module.loops(node)[0])
-        first, last = (other, node) if module.before(other, node) else (node, other)
-        begin = bisect.bisect_left(orders, module.tree.order[first])
-        end = bisect.bisect_right(orders, module.tree.end(last))
-        # A call that begins before the first one may hold it, and then is done behind it.
-        earlier = calls[:begin]
-        around = [each for each in module.ancestors(first) if each in earlier]
-        between = itertools.chain(around, calls[begin:end])
-        behind = (each for each in between if _comes_behind(module, each, first))
-        if not any(_comes_behind(module, last, each) for each in behind):
-            return other
-    return None
-
-
-@question(circular=([], []))
-def _starting_work(module: Module, iteration: cst.CSTNode) -> tuple[list[cst.Call], list[int]]:
-    """Return the calls of a turn that start work on the device, and their places in the file."""
-    calls = [each for each in module.within(iteration, cst.Call) if _starts_work(module, each)]
-    return calls, [module.tree.order[each] for each in calls]
-
-
-def _comes_behind(module: Module, one: cst.CSTNode, other: cst.CSTNode) -> bool:
-    """Say whether a place is done when another one before it is, which may be a part of it."""
-    if module.is_within(other, one):
-        return other is not one
-    return module.before(other, one) and not module.is_within(one, other)
-
-
-def _starts_work(module: Module, call: cst.Call) -> bool:
-    inside = (
-        each for callee in callees_of(module, call) for each in module.within(callee, cst.Call)
-    )
-    return _updates(call) or has_model_call(module, call) or any(_updates(each) for each in inside)
-
-
-def _updates(call: cst.Call) -> bool:
-    """Say whether a call is a backward pass or a step of anything but a learning rate's schedule,
-    which the host computes."""
-    match call.func:
-        case cst.Attribute(value=receiver, attr=cst.Name("step")):
-            return "sched" not in (dotted_text(receiver) or "").lower()
-        case cst.Attribute(attr=cst.Name("backward")):
-            return True
-    return False
-
-
-def _asked_first(test: cst.BaseExpression) -> cst.BaseExpression:
-    """Return the expression that a test asks for its truth whenever it is evaluated."""
-    while True:
-        match test:
-            case cst.BooleanOperation(left=test) | cst.UnaryOperation(cst.Not(), test):
-                pass
-            case _:
-                return test
 
 
 @question(
@@ -308,25 +227,6 @@ def _waits(module: Module, place: cst.BaseExpression, put_off: bool) -> bool:
     return host_copy(module, place) is not None and (put_off or needed_at_once(module, place))
 
 
-def _in_each_iteration(module: Module, node: cst.CSTNode, loop: cst.CSTNode) -> bool:
-    child = node
-    for above in module.ancestors(node):
-        if above is loop:
-            return True
-        asked = isinstance(above, (cst.If, cst.IfExp)) and child is above.test
-        if isinstance(above, (*_BRANCHES, *FUNCTIONS)) and not asked:
-            return False
-        if isinstance(above, cst.BooleanOperation) and child is above.right:
-            # ``if last or converged(x): break``: a turn that goes on has asked both.
-            holder = module.parent(above)
-            if not isinstance(above.operator, cst.Or) or not (
-                isinstance(holder, cst.If) and leaves_loop(holder.body)
-            ):
-                return False
-        child = above
-    return False
-
-
 @question(
     yes="the same iteration of the loop has just waited for `{answer}`",
     no="the iteration of the loop is not known to have waited for the device before it",
@@ -353,7 +253,7 @@ def waited_before(module: Module, tensor: cst.BaseExpression) -> cst.Call | None
         call
         for call in calls
         if module.loop(call) is loop
-        and _in_each_iteration(module, call, loop)
+        and in_each_iteration(module, call, loop)
         and goes_on_elsewhere(module, call)
     ]
     since = [call for call in calls if copies and module.before(copies[-1], call)]
@@ -420,7 +320,7 @@ def wait_beside(
                 and not module.is_within(place, own)
                 and not module.is_within(node, place)
                 and not (isinstance(own, cst.Return) and module.before(own, place))
-                and (comes_to(module, place, node) or _either_way(module, place, places, node))
+                and (comes_to(module, place, node) or comes_either_way(module, place, places, node))
             ):
                 yield place
 
@@ -436,21 +336,6 @@ def wait_beside(
     places = [*beside(left), *inside, *beside(sized), *beside(unknown)]
     near = nearest(module, node, places, iteration)
     return inside[0] if near is None and len(inside) > 1 else near
-
-
-def _either_way(
-    module: Module, place: cst.CSTNode, places: Iterable[cst.CSTNode], node: cst.CSTNode
-) -> bool:
-    """Say whether a place stands in an arm of an ``if`` whose other arm comes to one of the places
-    as well, or runs seldom: each run that comes to `node`, or nearly, comes to one of them."""
-    branch = next((each for each in module.ancestors(place) if isinstance(each, cst.If)), None)
-    if branch is None or not isinstance(branch.orelse, cst.Else) or module.is_within(node, branch):
-        return False
-    return comes_to(module, branch, node) and all(
-        any(module.is_within(each, arm) and comes_to(module, each, arm) for each in places)
-        or (module.before(arm, place) and not heat_of(module, arm.body[0]).hot)
-        for arm in (branch.body, branch.orelse.body)
-    )
 
 
 @question(
@@ -561,7 +446,7 @@ def _stays_inside(
     if len(behind) != 1:
         return False
     where, function = behind[0]
-    works = not anywhere and _starts_work(module, call)
+    works = not anywhere and starts_work(module, call)
     if where is module and left is not None:
         reads = [each for each in left if module.function(each) is function]
     elif not any(on_device(module, arg.value) for arg in call.args):
@@ -603,8 +488,7 @@ def _may_be_there(
     """Say whether something may be a tensor on the device: of what a function of another file is
     given it is only what is known to be there."""
     root: cst.CSTNode = read
-    while isinstance(root, (cst.Attribute, cst.Subscript, cst.Call)):
-        root = root.func if isinstance(root, cst.Call) else root.value
+    root = root_of(root)
     if isinstance(root, cst.Name) and root.value in given:
         return on_device(module, given[root.value]) is True
     value = inferred(where, read)
@@ -615,7 +499,7 @@ def _may_be_there(
 def _readers(module: Module, iteration: cst.CSTNode, copies: bool) -> list[cst.CSTNode]:
     found: list[cst.CSTNode] = []
     for place in module.within(iteration, cst.Call, cst.If):
-        test = _asked_first(place.test) if isinstance(place, cst.If) else None
+        test = asked_first(place.test) if isinstance(place, cst.If) else None
         if test is not None and _is_asked_there(module, test):
             found.append(test)
         elif isinstance(place, (cst.Call, cst.If)) and (
@@ -658,27 +542,6 @@ def _reads(module: Module, place: cst.Call | cst.If) -> bool:
     )
 
 
-def comes_to(module: Module, place: cst.CSTNode, node: cst.CSTNode, *, inner: bool = False) -> bool:
-    """Say whether each run of code that comes to `node` comes to a place of the same turn too; with
-    `inner` the turn of a loop in it counts, if it has one."""
-    child = place
-    for above in module.ancestors(place):
-        around = module.is_within(node, above)
-        asked = isinstance(above, (cst.If, cst.IfExp)) and child is above.test
-        if isinstance(above, (*_BRANCHES, *LOOPS, *FUNCTIONS)) and not asked:
-            same = around and module.is_within(node, child)
-            whole = around and isinstance(above, (*LOOPS, *FUNCTIONS))
-            inside = inner and isinstance(above, LOOPS) and child is above.body
-            if not (same or whole or inside):
-                return False
-        if isinstance(above, cst.BooleanOperation) and child is above.right:
-            return False
-        if around:
-            return True
-        child = above
-    return False
-
-
 def _reads_number(module: Module, call: cst.Call) -> bool:
     copy = host_copy(module, call)
     return (copy is not None and inferred(module, copy.tensor).rank == 0) or any(
@@ -707,7 +570,7 @@ def copied_as_well(module: Module, tensor: cst.BaseExpression) -> cst.Call | Non
             and definitions_of(module, other) == made
             for other in others
         )
-        if same and _in_each_iteration(module, call, loop):
+        if same and in_each_iteration(module, call, loop):
             return call
     return None
 
@@ -771,7 +634,7 @@ def goes_on_elsewhere(module: Module, call: cst.Call) -> bool:
 
 def _gives_work(module: Module, call: cst.Call) -> bool:
     method = method_called(call)
-    if _updates(call):
+    if back_propagates_or_steps(call):
         return True
     return (
         method not in ops.SAME_VALUES
@@ -908,43 +771,9 @@ def _as_often_as(
         if (
             (apart or (module.is_within(other, node) and _waits_inside(module, other)))
             and not module.is_within(node, other)
-            and _as_often(module, other, node, function)
+            and comes_as_often(module, other, node, function)
         ):
             yield other
-
-
-def _as_often(
-    module: Module, other: cst.CSTNode, node: cst.CSTNode, function: cst.FunctionDef
-) -> bool:
-    """Say whether each run that comes to `node` comes to the other place too, in each turn; the
-    branch that `node` decides about counts as taken."""
-    for above in module.ancestors(other):
-        if above is function:
-            break
-        if isinstance(above, _BRANCHES) and not (
-            module.is_within(node, above) or _asks_the_same(module, other, node, above)
-        ):
-            return False
-    return set(module.loops(node)) <= set(module.loops(other))
-
-
-def _asks_the_same(
-    module: Module, other: cst.CSTNode, node: cst.CSTNode, branch: cst.CSTNode
-) -> bool:
-    """Say whether a branch only asks what is so wherever `node` is come to: whether an argument,
-    which nothing binds anew, was given."""
-    holder = module.function(node)
-    asked = list(conditions_around(module, other, branch))
-    known = list(conditions_around(module, node, holder))
-    return bool(asked) and all(
-        any(truth is its and test.deep_equals(each) for each, its in known)
-        and all(
-            definitions_of(module, name) == [holder]
-            for name in module.within(test, cst.Name)
-            if not is_name(name, "None")
-        )
-        for test, truth in asked
-    )
 
 
 @question(

@@ -12,10 +12,10 @@ from abc import ABC, abstractmethod
 import libcst as cst
 
 from torchlint.semantic.code.bindings import names_of_outer_scopes
+from torchlint.semantic.code.calls import bind
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.reaching import readers_of
 from torchlint.semantic.module import Module
-from torchlint.semantic.values.params import bind
 
 
 class ValueSearch(ABC):

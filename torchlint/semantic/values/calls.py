@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
+from torchlint.semantic.code.calls import bind
 from torchlint.semantic.code.iterated import hands_out
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.tree import method_called
@@ -11,7 +12,6 @@ from torchlint.semantic.torch import ops
 from torchlint.semantic.torch.spelling import MODEL, called
 from torchlint.semantic.values import library, methods
 from torchlint.semantic.values.functions import PASS_THROUGH, Functions, has_keyword
-from torchlint.semantic.values.params import bind
 from torchlint.semantic.values.refilled import merged
 from torchlint.semantic.values.tensor_types import meant_type
 from torchlint.semantic.values.value import (

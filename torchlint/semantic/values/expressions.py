@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import libcst as cst
 
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.tree import children
+from torchlint.semantic.code.tree import children, parameters_of
 from torchlint.semantic.torch import dtypes, ops
 from torchlint.semantic.torch.spelling import MODEL, called
 from torchlint.semantic.values import library, plain
@@ -345,7 +345,7 @@ class Expressions(Parts):
 
     def _lambda(self, node: cst.Lambda) -> Value:
         outer = dict(self.env)
-        for param in (*node.params.params, *node.params.kwonly_params):
+        for param in parameters_of(node):
             self.env[param.name.value] = UNKNOWN
         self.eval(node.body)
         self.env = outer

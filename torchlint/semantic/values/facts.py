@@ -23,6 +23,11 @@ from torchlint.base.remembered import remembered
 from torchlint.semantic.code.flow import flow
 from torchlint.semantic.code.names import Binding, dotted_text
 from torchlint.semantic.code.scopes import scopes
+from torchlint.semantic.code.self_attributes import (
+    Assignments,
+    registered_buffers,
+    self_assignments,
+)
 from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.module import Module
@@ -31,6 +36,7 @@ from torchlint.semantic.torch.spelling import MODEL, called
 from torchlint.semantic.values import backprop, evidence, params, records
 from torchlint.semantic.values.budget import Budgeted
 from torchlint.semantic.values.interpreter import Interpreter
+from torchlint.semantic.values.parameter_uses import converted
 from torchlint.semantic.values.roles import Roles
 from torchlint.semantic.values.steps import Step
 from torchlint.semantic.values.value import ACCEL, CLASSES, COUNTED, UNKNOWN, Value, join, join_all
@@ -288,7 +294,7 @@ class Values(Budgeted, Roles):
         attributes = list(self.tree.within(owner, cst.Attribute))
         trained = backprop.trained_names(self.tree, self.names, owner)
         found = evidence.tensor_names(calls, attributes, trained)
-        for name in params.converted(self, owner) if found else ():
+        for name in converted(self, owner) if found else ():
             found.pop(name, None)
         return found
 
@@ -431,8 +437,8 @@ class Values(Budgeted, Roles):
         return self._made.get(cls, [])
 
     @remembered
-    def _assignments(self, cls: cst.ClassDef) -> params.Assignments:
-        return params.self_assignments(self.tree, cls)
+    def _assignments(self, cls: cst.ClassDef) -> Assignments:
+        return self_assignments(self.tree, cls)
 
     def attributes_written(
         self, attr: str
@@ -456,7 +462,7 @@ class Values(Budgeted, Roles):
 
     @remembered
     def _registered(self, cls: cst.ClassDef) -> frozenset[str]:
-        return params.registered_buffers(self.tree, cls)
+        return registered_buffers(self.tree, cls)
 
     def family(self, instance: Value) -> Sequence[Definition]:
         """Return the classes in other files of the project from which an instance's class inherits,

@@ -10,7 +10,7 @@ import libcst as cst
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.values.facts import values
-from torchlint.semantic.values.params import role_device
+from torchlint.semantic.values.parameter_uses import role_device
 from torchlint.semantic.values.value import Value
 
 if TYPE_CHECKING:

@@ -1,10 +1,8 @@
-"""What a function's parameters hold when it starts, and what a class's methods assign to
-``self``."""
+"""What a function's parameters hold when it starts."""
 
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
@@ -12,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 import libcst as cst
 
 from torchlint.base.regex import regex
+from torchlint.semantic.code.calls import bind, parameters_by_place
 from torchlint.semantic.code.graphless_calls import calls_method
 from torchlint.semantic.code.handed_classes import hands_on
 from torchlint.semantic.code.left_out import passes
@@ -20,27 +19,31 @@ from torchlint.semantic.code.scopes import own_method
 from torchlint.semantic.code.tree import (
     Tree,
     argument_for,
-    attr_of,
     has_star,
     is_name,
     keyword_of,
     method_called,
+    parameters_of,
     positional,
+    positional_parameters,
 )
 from torchlint.semantic.elsewhere import Definition
 from torchlint.semantic.torch import names as torch_names
-from torchlint.semantic.torch import ops
 from torchlint.semantic.torch.spelling import (
-    BATCH,
     CLASS,
     DEVICE,
-    META,
-    OPTIONS,
-    SPECIAL_TOKEN,
     called,
 )
-from torchlint.semantic.values import sharing
 from torchlint.semantic.values.narrowing import Told, told
+from torchlint.semantic.values.parameter_uses import (
+    moved_to_device,
+    names_no_tensor,
+    role_device,
+    used_as_sizes,
+    used_as_tensor,
+    used_by_key,
+    used_by_position,
+)
 from torchlint.semantic.values.value import (
     ACCEL,
     BOOL,
@@ -62,14 +65,6 @@ if TYPE_CHECKING:
     from torchlint.semantic.values.facts import Values
 
 T = TypeVar("T")
-_NOT_A_TENSOR = regex(
-    r"(^|_)(size|sizes|shape|shapes|len|num|n|mode|name|names|idx|index|epoch|step|steps|scale_factor|level|flag|cfg|config|eps|k|dim|dims|"
-    r"kwargs|args|cls|key|path|dtype|device|generator|reduction|ratio|prob|p|h|w|spatial_shape"
-    r"|return\w*|use|is|do|type|fn|func|callback|align_corners|keepdims?|inplace|antialias|"
-    r"verbose|training|max_len\w*|min_len\w*|patch_size|kernel_size|stride|padding|loader|model"
-    r"|net|optimizer|criterion)$|^(return|use|is|do|num|n)_",
-)
-_DEVICE = regex(r"device|cuda|^dev$", re.IGNORECASE)
 _FOR_HOST = regex(r"(?<!to)(?<!from)(?<!off)_cpu$")
 """How functions are called that work on tensors of the host, ``shift_cpu``: none that brings them
 there."""
@@ -79,31 +74,10 @@ _LAST = 1 << 30
 _PLAIN = tuple("tensor batch ndarray number bool str shape list tuple dict plain".split())
 """Kinds of values that are believed of a call in another file: a model or a loader has a class and
 a name that say more."""
-# What arrays have as well, but no array is the input of a module.
-_ARRAY_USES = ops.having("array")
-_CALLED = ops.having("method", "array") | {"size", "dim"}
-_TENSOR_USES = ops.having("weak")
-_SIZE_METHODS = ops.having("method", "sizes") | {"repeat_interleave"}
 _PYTHON = frozenset(
     """list List tuple Tuple Sequence Iterable Iterator dict Dict Mapping set Set str int float bool
     Callable""".split()
 )
-_OF_OTHER_THINGS = (
-    "torch.utils.",
-    "torch.distributed.",
-    "torch.cuda.",
-    "torch.backends.",
-    "torch.optim.",
-    "torch.nn.utils.clip_",
-    "torch.nn.utils.parameters_to_",
-)
-"""How the names of functions of torch begin whose arguments are no single tensors."""
-_FIRST_ALONE = ops.dotted("along") | ops.dotted("several", "second-whole")
-"""Functions that take one tensor, and behind it numbers."""
-_JOINS = ops.dotted("join")
-"""Functions that take a list of tensors."""
-_LAYERS = ops.dotted("layer")
-"""They are constructed of numbers."""
 
 
 class Parameters:
@@ -116,11 +90,7 @@ class Parameters:
         self._method = values.scopes.is_method(function)
         star = function.params.star_arg
         self._star = star.name.value if isinstance(star, cst.Param) else None
-        params = [
-            *function.params.posonly_params,
-            *function.params.params,
-            *function.params.kwonly_params,
-        ]
+        params = parameters_of(function)
         self._params = {param.name.value: param for param in params}
         if self._method and params and params[0].name.value in ("self", "cls", "ctx"):
             self._params.pop(params[0].name.value)
@@ -220,7 +190,7 @@ class Parameters:
             return default
         if (
             name in self._used
-            and not _no_tensor(name)
+            and not names_no_tensor(name)
             and not self._names_python_types(param)
             and not self._counts(param)
         ):
@@ -487,7 +457,7 @@ class Parameters:
             dotted.rpartition(".")[2]
             for _, dotted in self._values.scopes.decorators(self._function)
         }
-        params = (*self._function.params.posonly_params, *self._function.params.params)
+        params = positional_parameters(self._function)
         return {param.name.value: at for at, param in enumerate(params[first:])}
 
     @cached_property
@@ -523,7 +493,7 @@ class Parameters:
 
     @cached_property
     def _moved(self) -> set[str]:
-        return _moved(self._values, self._function, 1)
+        return moved_to_device(self._values, self._function, 1)
 
     @cached_property
     def _used(self) -> frozenset[str]:
@@ -531,15 +501,15 @@ class Parameters:
 
     @cached_property
     def _keyed(self) -> set[str]:
-        return _keyed(self._values, self._function)
+        return used_by_key(self._values, self._function)
 
     @cached_property
     def _indexed(self) -> set[str]:
-        return _indexed(self._values, self._function)
+        return used_by_position(self._values, self._function)
 
     @cached_property
     def _sizes(self) -> frozenset[str]:
-        return _sizes(self._values, self._function)
+        return used_as_sizes(self._values, self._function)
 
     @cached_property
     def _framework_batch(self) -> str | None:
@@ -599,84 +569,6 @@ def _framework_batch(values: Values, function: cst.FunctionDef) -> str | None:
     )
 
 
-def _keyed(values: Values, function: cst.FunctionDef) -> set[str]:
-    """Return the names that a function subscripts with string literals: dicts of features, and no
-    vocabularies, which are asked for the number of ``"<pad>"``."""
-    out: set[str] = set()
-    vocabularies: set[str] = set()
-    tensors: set[str] = set()
-    for node in values.tree.within(function, cst.Subscript):
-        assert isinstance(node, cst.Subscript)
-        index = node.slice[0].slice
-        key = index.value if isinstance(index, cst.Index) else None
-        if (
-            isinstance(node.value, cst.Name)
-            and isinstance(key, cst.SimpleString)
-            and not called(node.value.value, META)
-        ):
-            token = called(str(key.raw_value), SPECIAL_TOKEN)
-            (vocabularies if token else out).add(node.value.value)
-            if called(node.value.value, BATCH) or _item_used(values, function, node):
-                tensors.add(node.value.value)
-    return out & tensors - vocabularies
-
-
-def _item_used(values: Values, function: cst.FunctionDef, item: cst.Subscript) -> bool:
-    """Say whether what is under a key is used as a tensor, and not as a number or an option alone:
-    by a method, in arithmetic, as an argument of torch or of a module."""
-    above = values.tree.parents[item]
-    match above:
-        case cst.Attribute(attr=cst.Name(attr)):
-            return attr in _TENSOR_USES or attr in _ARRAY_USES
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(name))]):
-            listed = any(
-                isinstance(values.tree.parents[read], cst.Element)
-                for read in values.flow.reads(function, name)
-            )
-            return listed or name in used_as_tensor(values, function)
-        case cst.Arg():
-            call = values.tree.parents[above]
-            func = call.func if isinstance(call, cst.Call) else None
-            sized = attr_of(func) in _SIZE_METHODS
-            return not sized and not (values.names.name(func) or "").startswith("builtins.")
-    return isinstance(above, (cst.BinaryOperation, cst.Subscript, cst.Element, cst.Return))
-
-
-def _indexed(values: Values, function: cst.FunctionDef) -> set[str]:
-    """Return the names whose parts a function takes by number, or by a variable where the part is
-    used as a tensor, ``labels[b].unsqueeze(0)``: the tensors that a module is given together."""
-    out = set()
-    for node in values.tree.within(function, cst.Subscript):
-        index = node.slice[0].slice
-        at = index.value if isinstance(index, cst.Index) and len(node.slice) == 1 else None
-        if isinstance(node.value, cst.Name) and (
-            isinstance(at, cst.Integer)
-            or (isinstance(at, cst.Name) and attr_of(values.tree.parents[node]) in _TENSOR_USES)
-        ):
-            out.add(node.value.value)
-    return out
-
-
-def _no_tensor(name: str) -> bool:
-    """Say whether a parameter's name says that it holds no tensor."""
-    return _NOT_A_TENSOR.search(name) is not None or called(name, OPTIONS)
-
-
-def _sizes(values: Values, function: cst.FunctionDef) -> frozenset[str]:
-    """Return the names of what a function makes layers of, ``nn.Linear(a, b[0])``: numbers, and
-    lists of numbers."""
-    out: set[str] = set()
-    for call in values.tree.within(function, cst.Call):
-        assert isinstance(call, cst.Call)
-        name = values.names.name(call.func)
-        if name not in _LAYERS or name.startswith("torch.nn.Transformer"):
-            continue  # Those of a transformer take layers as well.
-        for arg in call.args:
-            given = arg.value.value if isinstance(arg.value, cst.Subscript) else arg.value
-            out.update(_operands(given) if not arg.star else ())
-    return frozenset(out)
-
-
 def _default(node: cst.BaseExpression | None) -> Value:
     if node is None:
         return UNKNOWN
@@ -717,216 +609,6 @@ def _text_value(node: cst.BaseExpression | None) -> Value:
     return STR.but(name=node.raw_value) if isinstance(node, cst.SimpleString) else STR
 
 
-def role_device(values: Values, function: cst.FunctionDef, depth: int = 2) -> str | None:
-    """Return `ACCEL` where tensors that come in live with a module.
-
-    So they do in its methods but the constructor, in losses, and in functions and methods of a
-    loss that only these call.
-    """
-    name = function.name.value
-    if values.scopes.is_method(function):
-        cls = values.scopes.tree.class_of(function)
-        loss = values.scopes.is_loss(cls)
-        if (
-            (loss and name in ("__call__", "forward"))
-            or (name != "__init__" and values.scopes.is_module(cls))
-            or (cls and any(b.startswith("torch.autograd.") for b in values.scopes.base_names(cls)))
-        ):
-            return ACCEL
-        if not loss or name == "__init__" or _called_from_outside(values, name):
-            return None
-    elif re.search(r"(^|_)loss(es)?(_|$)", name):
-        return ACCEL
-    callers = (
-        [values.scopes.tree.function(site) for site in values.flow.sites(function)] if depth else []
-    )
-    if callers and all(
-        c is not None and c is not function and role_device(values, c, depth - 1) for c in callers
-    ):
-        return ACCEL
-    return None
-
-
-def _called_from_outside(values: Values, method: str) -> bool:
-    """Say whether the file asks an object other than ``self`` for a method of this name."""
-    users = map(values.tree.parents.get, values.tree.named(method))
-    return any(
-        isinstance(user, cst.Attribute) and dotted_text(user.value) != "self" for user in users
-    )
-
-
-def _moved(values: Values, function: cst.FunctionDef, depth: int) -> set[str]:
-    """Return the names of what a function brings to a device, itself or by a function of this file
-    to which it hands them: they need not be there before."""
-    found = set[str]()
-    for call in values.tree.within(function, cst.Call):
-        match call:
-            case cst.Call(func=cst.Attribute(value=part, attr=cst.Name("to" | "cuda"))):
-                while isinstance(part, cst.Subscript):
-                    part = part.value  # A part of a batch, ``features[key].to(self.device)``.
-                words = values.tree.within(call, cst.Name, cst.SimpleString)
-                device = any(_DEVICE.search(getattr(word, "value", "")) for word in words)
-                if device and isinstance(part, cst.Name):
-                    found.add(part.value)
-        for callee in values.flow.callees(call) if depth else ():
-            if isinstance(callee, cst.FunctionDef):
-                moved = _moved(values, callee, depth - 1)
-                given = bind(callee, call, values.scopes.is_method(callee))
-                handed = (dotted_text(value) for key, value in given.items() if key in moved)
-                found |= {name for name in handed if name is not None}
-    return found
-
-
-def used_as_tensor(values: Values, function: cst.FunctionDef) -> frozenset[str]:
-    """Return the plain names that a function passes to torch functions or to modules on
-    ``self``."""
-    out = set(values.uses(function))
-    any_torch = False
-    for call in values.tree.within(function, cst.Call):
-        assert isinstance(call, cst.Call)
-        name = values.names.name(call.func)
-        any_torch = any_torch or (name is not None and name.startswith("torch."))
-        torch_function = (
-            name is not None
-            and name.startswith("torch.")
-            and name not in ops.NO_TENSOR
-            and not _makes_module(name)
-            and not _factory(name)
-        )
-        if torch_function or _self_module(values, call):
-            given = call.args[:1] if name in _FIRST_ALONE else call.args
-            out.update(
-                arg.value.value
-                for arg in given
-                if isinstance(arg.value, cst.Name) and arg.keyword is None and not arg.star
-            )
-        if torch_function and name in _JOINS:
-            together = sharing.operands(name.rpartition(".")[2], call)
-            out.update(each.value for each in together if isinstance(each, cst.Name))
-    cls = values.scopes.tree.class_of(function) if values.scopes.is_method(function) else None
-    forward = values.scopes.is_module(cls) or (
-        any_torch and values.scopes.is_loss(cls) and role_device(values, function) is not None
-    )
-    for node in values.tree.within(function, cst.Attribute):
-        assert isinstance(node, cst.Attribute)
-        if node.attr.value in _CALLED and not _is_called(values, node):
-            continue  # ``x.size`` is a number of NumPy's, ``stats.std`` may be anything's
-        if node.attr.value in _TENSOR_USES or (forward and node.attr.value in _ARRAY_USES):
-            found = _operands(node.value) if forward or isinstance(node.value, cst.Name) else []
-            out.update(
-                n
-                for n in found
-                if node.attr.value in _TENSOR_USES or not n.endswith(("lengths", "lens"))
-            )
-    if forward:
-        out.update(_cut(values, function), _compared(values, function, out))
-    return frozenset(out - converted(values, function))
-
-
-def _is_called(values: Values, node: cst.CSTNode) -> bool:
-    above = values.tree.parents[node]
-    return isinstance(above, cst.Call) and above.func is node
-
-
-def converted(values: Values, owner: cst.CSTNode) -> set[str]:
-    """Return the parameters of a function of which it makes tensors, ``torch.LongTensor(x)``, or
-    binds anew to a list made of them: what is done to that says nothing of what comes in."""
-    table = values.names.tables.get(owner, {}) if isinstance(owner, cst.FunctionDef) else {}
-    taken = {
-        name for name, bindings in table.items() if any(each.kind == "param" for each in bindings)
-    }
-    given = {
-        first.value
-        for call in (values.tree.within(owner, cst.Call) if taken else ())
-        if call.args and isinstance(first := call.args[0].value, cst.Name)
-        if first.value in taken and values.names.name(call.func) in ops.DATA_FACTORIES
-    }
-    return {
-        name
-        for name in taken
-        if name in given or any(_listed(each.value, name) for each in table[name])
-    }
-
-
-def _listed(node: cst.BaseExpression | None, name: str) -> bool:
-    """Say whether an expression is a list of what a name holds, ``[len(x) for x in xs]``."""
-    over = node.for_in.iter if isinstance(node, cst.ListComp) else None
-    return is_name(over, name)
-
-
-def _compared(values: Values, function: cst.FunctionDef, used: set[str]) -> set[str]:
-    """Return the names of what is compared, ``inside = mask[i] > 0``, where the result is used as a
-    tensor of truth values."""
-    out = set()
-    for node in values.tree.within(function, cst.Assign):
-        match node:
-            case cst.Assign(
-                targets=[cst.AssignTarget(target=cst.Name(name))],
-                value=cst.Comparison(
-                    left=cst.Subscript(value=cst.Name(held), slice=[cst.SubscriptElement()]),
-                    comparisons=[_],
-                ),
-            ) if name in used:
-                out.add(held)
-    return out
-
-
-def _cut(values: Values, function: cst.FunctionDef) -> set[str]:
-    """Return the names that are indexed along several axes, ``x[:, 0]``: what comes into a module
-    like that is a tensor."""
-    out = set()
-    for node in values.tree.within(function, cst.Subscript):
-        slices = len(node.slice) > 1 and any(isinstance(e.slice, cst.Slice) for e in node.slice)
-        if slices and isinstance(node.value, cst.Name):
-            out.add(node.value.value)
-    return out
-
-
-def _operands(node: cst.CSTNode) -> list[str]:
-    """Return the plain names that arithmetic is done on: of ``(a - b[i] > 0)``, ``a``."""
-    if isinstance(node, cst.Name):
-        return [node.value]
-    if isinstance(node, cst.BinaryOperation):
-        return _operands(node.left) + _operands(node.right)
-    if isinstance(node, cst.UnaryOperation):
-        return _operands(node.expression)
-    if isinstance(node, cst.Comparison):
-        return _operands(node.left)
-    return []
-
-
-def _makes_module(name: str) -> bool:
-    """Say whether a name of torch is a class of modules, which are made of numbers or modules."""
-    last = name.rpartition(".")[2]
-    return name.startswith("torch.nn.") and last[:1].isupper() and last != "Parameter"
-
-
-def _factory(name: str) -> bool:
-    return (
-        (name in ops.FACTORIES and not name.endswith("_like"))
-        or name in ops.DATA_FACTORIES
-        or name.startswith(_OF_OTHER_THINGS)
-    )
-
-
-_OF_MODULES = ops.having("module")
-"""Methods that every module has, which take no tensors."""
-
-
-def _self_module(values: Values, call: cst.Call) -> bool:
-    func = call.func
-    if not (isinstance(func, cst.Attribute) and is_name(func.value, "self")):
-        return False
-    if func.attr.value in _OF_MODULES:
-        return False  # ``self.load_state_dict(weights)``
-    cls = values.scopes.tree.class_of(call)
-    return (
-        cls is not None
-        and values.scopes.is_module(cls)
-        and values.scopes.method(cls, func.attr.value) is None
-    )
-
-
 def _all_rest(values: Values, function: cst.FunctionDef, budget: int) -> Value:
     """Return what ``*args`` holds by what the file's calls pass, where every call is understood."""
     sites = values.flow.sites(function)
@@ -942,93 +624,7 @@ def rest(values: Values, function: cst.FunctionDef, site: cst.Call, budget: int)
     itself."""
     if has_star(site):
         return UNKNOWN
-    taken = len(_positional(function, site, values.scopes.is_method(function)))
+    taken = len(parameters_by_place(function, site, values.scopes.is_method(function)))
     plain = positional(site)[taken:]
     items = tuple(values.value(each, budget) for each in plain)
     return Value("tuple", item=join_all(list(items)), items=items)
-
-
-def _positional(function: cst.FunctionDef, call: cst.Call, method: bool) -> list[str]:
-    """Return the names of the parameters that a call's positional arguments go to, without
-    ``self``."""
-    names = [p.name.value for p in (*function.params.posonly_params, *function.params.params)]
-    static = any(is_name(d.decorator, "staticmethod") for d in function.decorators)
-    through = not is_name(call.func, function.name.value)  # ``sample = self.sample``, too
-    bound = method and not static and through
-    return names[1:] if bound else names
-
-
-def bind(function: cst.FunctionDef, call: cst.Call, method: bool) -> dict[str, cst.BaseExpression]:
-    """Return which argument expression each parameter gets; stops at ``*args``."""
-    names = _positional(function, call, method)
-    out: dict[str, cst.BaseExpression] = {}
-    position = 0
-    for arg in call.args:
-        if arg.star:
-            position = len(names)
-        elif arg.keyword is not None:
-            out[arg.keyword.value] = arg.value
-        elif position < len(names):
-            out[names[position]] = arg.value
-            position += 1
-    return out
-
-
-Assignments = dict[str, list[cst.CSTNode]]
-"""By attribute name, the expressions assigned to ``self.name``; an unpacked target stands for
-itself."""
-
-
-def self_assignments(tree: Tree, cls: cst.ClassDef) -> Assignments:
-    """Return what a class's code assigns to attributes of ``self``; what a method changes at once,
-    ``self.x = self.x.cuda()``, nobody else sees as it was before."""
-    out: Assignments = {}
-    for node in tree.within(cls.body, cst.Assign, cst.AnnAssign, nested=True):
-        if isinstance(node, cst.Assign):
-            for each in node.targets:
-                name = _changed_at_once(tree, each.target, node.value)
-                if name is not None:
-                    home = tree.owners[node]
-                    out[name] = [e for e in out.get(name, []) if tree.owners[e] is not home]
-                _add(out, each.target, node.value)
-        elif isinstance(node, cst.AnnAssign) and node.value is not None:
-            _add(out, node.target, node.value)
-    return out
-
-
-def _changed_at_once(tree: Tree, target: cst.CSTNode, value: cst.CSTNode) -> str | None:
-    """Return the attribute of ``self`` that each call of a method gives a value made of itself by
-    a method of its own."""
-    own = isinstance(target, cst.Attribute) and is_name(target.value, "self")
-    match value:
-        case cst.Call(func=cst.Attribute(value=given)) if own and given.deep_equals(target):
-            straight = (cst.With, cst.IndentedBlock, cst.SimpleStatementLine, cst.Assign)
-            above = next(each for each in tree.ancestors(value) if not isinstance(each, straight))
-            return attr_of(target) if isinstance(above, cst.FunctionDef) else None
-    return None
-
-
-def _add(out: Assignments, target: cst.CSTNode, value: cst.CSTNode) -> None:
-    if isinstance(target, (cst.Tuple, cst.List)):
-        given = value.elements if isinstance(value, (cst.Tuple, cst.List)) else ()
-        for index, element in enumerate(target.elements):
-            _add(
-                out,
-                element.value,
-                given[index].value if len(given) == len(target.elements) else element.value,
-            )
-    elif isinstance(target, cst.Attribute) and is_name(target.value, "self"):
-        out.setdefault(target.attr.value, []).append(value)
-
-
-def registered_buffers(tree: Tree, cls: cst.ClassDef) -> frozenset[str]:
-    """Return the names given to ``self.register_buffer`` and ``register_parameter`` in a class."""
-    out = set()
-    for call in tree.within(cls.body, cst.Call, nested=True):
-        assert isinstance(call, cst.Call)
-        func = call.func
-        if attr_of(func) in ("register_buffer", "register_parameter") and call.args:
-            first = call.args[0].value
-            if isinstance(first, cst.SimpleString):
-                out.add(str(first.raw_value))
-    return frozenset(out)

@@ -8,6 +8,7 @@ import libcst as cst
 
 from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.reaching import assigned_value
+from torchlint.semantic.code.tree import root_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.values.accelerator import on_accelerator
@@ -56,9 +57,7 @@ def given_from_host(module: Module, node: cst.BaseExpression) -> bool:
 
 def _passed(module: Module, node: cst.BaseExpression, *, far: bool) -> Iterator[Value]:
     """Yield what calls pass as the parameter that an expression is made of."""
-    root = node
-    while isinstance(root, (cst.Call, cst.Attribute, cst.Subscript)):
-        root = root.func if isinstance(root, cst.Call) else root.value
+    root = root_of(node)
     function = module.function(node)
     if function is None or not isinstance(root, cst.Name):
         return

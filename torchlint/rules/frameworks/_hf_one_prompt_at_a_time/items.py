@@ -7,6 +7,7 @@ import libcst as cst
 from torchlint.base.regex import regex
 from torchlint.rule import Module
 from torchlint.semantic.code.bindings import sole_definition
+from torchlint.semantic.code.calls import bind
 from torchlint.semantic.code.flow import call_sites
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import (
@@ -14,11 +15,11 @@ from torchlint.semantic.code.tree import (
     is_name,
     last_name,
     method_called,
+    parameters_of,
     positional,
 )
 from torchlint.semantic.question import question
 from torchlint.semantic.torch.spelling import LOADER, called
-from torchlint.semantic.values.params import bind
 
 _HANDFUL = 16
 """Fewer items than this are examples to look at."""
@@ -147,6 +148,6 @@ def _is_handful(module: Module, bound: cst.BaseExpression) -> bool:
     """Say whether a bound is written down, or a parameter with a small default."""
     scope = module.function(bound)
     if scope is not None and isinstance(bound, cst.Name):
-        params = (*scope.params.params, *scope.params.kwonly_params)
+        params = parameters_of(scope)
         bound = next((p.default for p in params if p.name.value == bound.value), None) or bound
     return isinstance(bound, cst.Integer) and int(bound.value) < _HANDFUL

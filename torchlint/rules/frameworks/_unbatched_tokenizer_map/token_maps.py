@@ -12,7 +12,7 @@ from torchlint.rule import Module, inferred, keyword_argument
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import callees_of, writes_of
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.tree import attr_of, has_star, is_name
+from torchlint.semantic.code.tree import attr_of, has_star, is_name, root_of
 from torchlint.semantic.question import question
 from torchlint.semantic.values import library
 
@@ -66,8 +66,7 @@ def _named(module: Module, node: cst.Name) -> bool:
 
 def _rebinds(value: cst.BaseExpression, name: cst.Name) -> bool:
     at: cst.CSTNode = value
-    while isinstance(at, (cst.Call, cst.Attribute, cst.Subscript)):
-        at = at.func if isinstance(at, cst.Call) else at.value
+    at = root_of(at)
     return is_name(at, name.value)
 
 

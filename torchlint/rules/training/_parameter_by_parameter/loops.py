@@ -13,7 +13,7 @@ from torchlint.base.regex import regex
 from torchlint.rule import Module, inferred
 from torchlint.semantic.code.calls import given_for
 from torchlint.semantic.code.scopes import local_class
-from torchlint.semantic.code.tree import LOOPS, is_name, keyword_of
+from torchlint.semantic.code.tree import LOOPS, is_name, keyword_of, root_of
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import iteration_count, loop_sources
 from torchlint.semantic.time.step_overhead import parameter_names
@@ -399,9 +399,7 @@ def _behind(
     module: Module, value: cst.BaseExpression, target: cst.BaseExpression
 ) -> cst.BaseExpression:
     """Return what the statement before bound to the name that is stored, behind ``.clone()``."""
-    root = value
-    while isinstance(root, (cst.Attribute, cst.Call)):
-        root = root.value if isinstance(root, cst.Attribute) else root.func
+    root = root_of(value, cst.Attribute, cst.Call)
     loop = module.loop(target)
     if not isinstance(root, cst.Name) or loop is None:
         return value

@@ -13,7 +13,7 @@ from torchlint.semantic.code.tree import LOOPS
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.frozen import learning_parts, unpacks
-from torchlint.semantic.uses.graph_use import model_classes
+from torchlint.semantic.uses.networks import model_classes
 from torchlint.semantic.values.classes import class_named, is_network
 
 _NO_WEIGHTS = ops.dotted("layer", "stateless") | ops.dotted("loss")

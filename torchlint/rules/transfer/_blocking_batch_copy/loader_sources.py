@@ -13,16 +13,23 @@ from collections.abc import Collection, Iterable, Iterator
 import libcst as cst
 
 from torchlint.rule import Module, inferred
+from torchlint.semantic.code.calls import bind
 from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.scopes import local_class, name_outside
-from torchlint.semantic.code.tree import COMPREHENSIONS, is_name, method_called, targets_of
+from torchlint.semantic.code.tree import (
+    COMPREHENSIONS,
+    is_name,
+    method_called,
+    parameters_of,
+    root_of,
+    targets_of,
+)
 from torchlint.semantic.data.loaders import makes_loader
 from torchlint.semantic.elsewhere import Definition
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import loop_sources
 from torchlint.semantic.values import definitions_behind
-from torchlint.semantic.values.params import bind
 from torchlint.semantic.values.value import Value
 
 Path = tuple[int | str, ...]
@@ -243,9 +250,7 @@ class _Search:
 
 def _root(node: cst.BaseExpression) -> cst.Name | None:
     """Return the name that ``batch["x"]``, ``batch.x`` and ``batch.float()`` start with."""
-    at: cst.BaseExpression = node
-    while isinstance(at, (cst.Subscript, cst.Attribute, cst.Call)):
-        at = at.func if isinstance(at, cst.Call) else at.value
+    at = root_of(node)
     return at if isinstance(at, cst.Name) else None
 
 
@@ -277,9 +282,8 @@ def _made_of(
 
 
 def _params(function: cst.FunctionDef) -> list[str]:
-    params = function.params
-    every = (*params.posonly_params, *params.params, *params.kwonly_params)
-    return [param.name.value for param in every if param.name.value not in ("self", "cls")]
+    names = (param.name.value for param in parameters_of(function))
+    return [name for name in names if name not in ("self", "cls")]
 
 
 def _position(target: cst.BaseExpression, attr: str) -> Path | None:

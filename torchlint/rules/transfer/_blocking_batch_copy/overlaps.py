@@ -10,6 +10,7 @@ from torchlint.rules.transfer._blocking_batch_copy.tensor_origins import host_ro
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.text import mentions
+from torchlint.semantic.code.tree import root_of
 from torchlint.semantic.device.transfers import moved_names
 from torchlint.semantic.question import question
 from torchlint.semantic.uses.object_uses import (
@@ -110,6 +111,5 @@ def _sources(module: Module, copy: cst.Call) -> list[cst.CSTNode]:
     """Return the bindings of the name to which the call chain that copies belongs: `y` of
     ``y.long().cuda()``."""
     at: cst.CSTNode = copy
-    while isinstance(at, (cst.Call, cst.Attribute, cst.Subscript)):
-        at = at.func if isinstance(at, cst.Call) else at.value
+    at = root_of(at)
     return definitions_of(module, at) if isinstance(at, cst.Name) else []

@@ -19,7 +19,7 @@ from torchlint.rule import (
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.code.tree import attr_of, is_name, method_called
+from torchlint.semantic.code.tree import attr_of, is_name, method_called, parameters_of, root_of
 from torchlint.semantic.device.factories import makes_of_sizes, takes_device
 from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.question import question
@@ -667,9 +667,7 @@ class _Region:
             return True
         if dotted_text(device) is None or self._sets(device, here):
             return False
-        root = device
-        while isinstance(root, cst.Attribute):
-            root = root.value
+        root = root_of(device, cst.Attribute)
         return isinstance(root, cst.Name) and self._same_name(root.value, at, factory)
 
     def _asked_first(self, holder: cst.BaseExpression, at: cst.CSTNode, factory: cst.Call) -> bool:
@@ -698,7 +696,7 @@ class _Region:
         statement = self.module.statement(factory)
         writes = writes_of(self.module, here or self.module.root, name)
         if here is not None:
-            own = {each.value for each in _parameters(here)}
+            own = {each.name.value for each in parameters_of(here)}
             nested = [each for each in writes if self.module.function(each) is not here]
             if nested:
                 return False
@@ -782,9 +780,3 @@ def _expression(node: cst.CSTNode | None) -> cst.BaseExpression:
 def _small(node: cst.BaseExpression) -> bool:
     value = float(node.value) if isinstance(node, (cst.Integer, cst.Float)) else 0.5
     return value.is_integer() and abs(value) <= _SMALL
-
-
-def _parameters(function: cst.FunctionDef) -> Iterator[cst.Name]:
-    params = function.params
-    for each in (*params.posonly_params, *params.params, *params.kwonly_params):
-        yield each.name

@@ -11,11 +11,11 @@ from torchlint.base.records import frozen
 from torchlint.rule import Module, inferred, keyword_argument
 from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.code.self_attributes import self_assignments
 from torchlint.semantic.device.host_reads import HostRead, host_copy
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
 from torchlint.semantic.torch.names import MOVES
-from torchlint.semantic.values.params import self_assignments
 from torchlint.semantic.values.place import named_device
 from torchlint.semantic.values.value import ACCEL, CUDA
 

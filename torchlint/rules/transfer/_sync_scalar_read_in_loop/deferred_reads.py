@@ -34,7 +34,7 @@ from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.text import remarked
-from torchlint.semantic.code.tree import components
+from torchlint.semantic.code.tree import components, root_of
 from torchlint.semantic.data.per_step_use import LOG_EVERY, log_lines, redraws_bar
 from torchlint.semantic.device.host_reads import HostRead, number_kind, scalar_reads
 from torchlint.semantic.question import question
@@ -42,16 +42,12 @@ from torchlint.semantic.torch.spelling import LOSS, called
 from torchlint.semantic.uses.accumulators import (
     LoopSum,
     added,
-    all_calls,
     averaged_after,
-    fresh_per_iteration,
     gathering_loop,
     in_changing_mode,
     in_each_step,
-    only_returned,
     reaches_line_after,
     sum_of_loop,
-    uses_of_number,
 )
 from torchlint.semantic.uses.assumptions import (
     ACCELERATOR,
@@ -63,7 +59,9 @@ from torchlint.semantic.uses.assumptions import (
     STEPS,
     TORCH,
 )
+from torchlint.semantic.uses.number_uses import all_calls, only_returned, uses_of_number
 from torchlint.semantic.uses.plain_numbers import has_no_dimension, is_python_number
+from torchlint.semantic.uses.unchanged_values import fresh_per_iteration
 from torchlint.semantic.values.apple import may_be_mps
 from torchlint.semantic.values.detachable import detachable
 
@@ -574,8 +572,7 @@ def _depends(module: Module, run: Sequence[HostRead], targets: Sequence[cst.CSTN
 
 def _held_by(module: Module, target: cst.CSTNode) -> set[str]:
     """Return the name that a target is, or the object whose key or attribute it is."""
-    while isinstance(target, (cst.Attribute, cst.Subscript)):
-        target = target.value
+    target = root_of(target, cst.Attribute, cst.Subscript)
     return {target.value} if isinstance(target, cst.Name) else set()
 
 

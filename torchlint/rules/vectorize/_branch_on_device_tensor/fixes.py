@@ -22,7 +22,7 @@ from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.numbers import spelled_number
 from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.code.tree import is_name
+from torchlint.semantic.code.tree import is_name, parameters_of
 
 _EFFECTS = (cst.NamedExpr, cst.Await, cst.Yield, cst.Lambda)
 _ASKS = ("any", "sum")
@@ -281,12 +281,7 @@ def given_test(module: Module, test: cst.BaseExpression) -> Fix | None:
         return None
     if definitions_of(module, test) != [function]:
         return None
-    params = function.params
-    defaults = [
-        each.default
-        for each in (*params.posonly_params, *params.params, *params.kwonly_params)
-        if each.name.value == test.value
-    ]
+    defaults = [each.default for each in parameters_of(function) if each.name.value == test.value]
     if not any(is_name(each, "None") for each in defaults):
         return None
     above = module.parent(test)

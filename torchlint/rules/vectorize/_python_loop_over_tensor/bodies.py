@@ -13,7 +13,7 @@ from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.code.tree import Function, attr_of, method_called
+from torchlint.semantic.code.tree import Function, attr_of, method_called, root_of
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import carried_reads, loop_sources, spelled_alike
 from torchlint.semantic.torch import ops
@@ -313,8 +313,7 @@ def _reads_other(module: Module, loop: cst.For, target: cst.Subscript) -> bool:
     is written, or for the row that is this iteration's own."""
     bound = {name.value for name in module.within(loop.target, cst.Name)}
     body, holder = loop.body, target.value
-    while isinstance(holder, cst.Subscript):
-        holder = holder.value
+    holder = root_of(holder, cst.Subscript)
     for use in spelled_alike(module, body, holder):
         above = module.parent(use)
         row = _row_of(above) if isinstance(above, cst.Subscript) else None

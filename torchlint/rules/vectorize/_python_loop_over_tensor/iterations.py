@@ -12,7 +12,7 @@ from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import assigned_to, definitions_of, readers_of
-from torchlint.semantic.code.tree import is_name
+from torchlint.semantic.code.tree import is_name, root_of
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import iteration_count
 from torchlint.semantic.time.loops import LoopKind, loop_kind
@@ -183,8 +183,7 @@ def _stores_into(module: Module, target: cst.AssignTarget, given: cst.BaseExpres
     """Say whether an assignment changes a tensor or an attribute that an input is computed of:
     ``words[t + 1] = state``."""
     held: cst.CSTNode = target.target
-    while isinstance(held, cst.Subscript):
-        held = held.value
+    held = root_of(held, cst.Subscript)
     plain = held is target.target and isinstance(held, cst.Name)
     return not plain and any(held.deep_equals(each) for each in module.within(given, type(held)))
 

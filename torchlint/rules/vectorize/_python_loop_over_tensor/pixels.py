@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Module, inferred
+from torchlint.semantic.code.tree import root_of
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import iteration_count
 
@@ -127,9 +128,7 @@ def _own(module: Module, loop: cst.For, store: cst.Subscript, stores: list[cst.S
     no other one."""
     if any(True for _ in module.within(store, cst.Slice)):
         return False
-    holder: cst.BaseExpression = store
-    while isinstance(holder, cst.Subscript):
-        holder = holder.value
+    holder = root_of(store, cst.Subscript)
     if inferred(module, holder).kind != "ndarray":
         return False
     written = {written for each in stores for written in module.within(each, type(holder))}

@@ -1,0 +1,306 @@
+"""What becomes of a copy on the host: who takes it, collects it, iterates or computes with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import libcst as cst
+
+from torchlint.rule import (
+    Module,
+    heat_of,
+    inferred,
+    on_device,
+)
+from torchlint.semantic.code.bindings import sole_definition
+from torchlint.semantic.code.destinations import destinations
+from torchlint.semantic.code.flow import call_sites
+from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.reaching import assigned_to, definitions_of, readers_of
+from torchlint.semantic.code.tree import LOOPS, method_called
+from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_reads, widened_copy
+from torchlint.semantic.question import question
+from torchlint.semantic.time.heat import inner_loop
+from torchlint.semantic.time.loops import LoopKind, loop_kind
+from torchlint.semantic.uses.elements import one_dimensional
+from torchlint.semantic.values.definitions_behind import functions
+from torchlint.semantic.values.value import CPU
+
+_NUMBERS = ("builtins.float", "builtins.int", "builtins.bool")
+_ITERATES = (cst.For, cst.CompFor)
+JOINERS = frozenset(("torch.stack", "torch.cat"))
+
+
+@question(
+    yes="`{answer}` computes with the copy in the step that makes it",
+    no="nothing is known to compute with the copy in the step that makes it",
+)
+def computing_user(module: Module, whole: cst.CSTNode) -> cst.Call | None:
+    """Return the call that takes the copy in its turn, of torch or of the project, and of which the
+    result is used, and not only collected: a loss, a metric."""
+    around = set(module.loops(whole))
+    return next(
+        (
+            call
+            for call in takers_of(module, whole)
+            if around.issubset(module.loops(call))
+            and not isinstance(module.parent(call), cst.Expr)
+            and not (_appends(module, call) or module.name(call.func) in JOINERS)
+            and not is_collected(module, chain_around(module, call))
+            and _may_compute_anywhere(module, call)
+        ),
+        None,
+    )
+
+
+def host_partner(module: Module, whole: cst.CSTNode) -> cst.BaseExpression | None:
+    """Return the tensor of the host with which the copy is computed in its very expression, or of
+    which it fills a part in the same iteration that makes it."""
+    match module.parent(whole):
+        case cst.Assign(
+            targets=[cst.AssignTarget(target=cst.Subscript(value=cst.Name() as filled))]
+        ):
+            made = definitions_of(module, filled)
+            value = inferred(module, filled)
+            fresh = all(module.loops(each) == module.loops(whole) for each in made)
+            return filled if made and fresh and value.tensor and value.device == CPU else None
+        case cst.BinaryOperation(left=left, right=right):
+            other = right if left is whole else left
+            value = inferred(module, other)
+            return other if value.tensor and value.device == CPU and value.rank != 0 else None
+    return None
+
+
+def _may_compute_anywhere(module: Module, call: cst.Call) -> bool:
+    """Say whether a call is of torch, or of the project, and so may be given tensors of the GPU;
+    one that makes an object only keeps them."""
+    name = module.called(call)
+    if (dotted_text(call.func) or "").rpartition(".")[2][:1].isupper():
+        return False
+    own = not name or bool(functions(module, call)) or module.outside.find(name) is not None
+    return own or name.startswith("torch.") or inferred(module, call).origin == "loss"
+
+
+@question(
+    yes="the copy takes the place of what was copied, so that later steps have nothing to copy",
+    no="what is copied stays on the device, or comes back to it in every step",
+)
+def moved_for_good(module: Module, whole: cst.CSTNode, tensor: cst.BaseExpression) -> bool:
+    """Say whether an attribute is assigned the copy of itself, and nothing else where steps are
+    made."""
+    while isinstance(tensor, cst.Call) and isinstance(tensor.func, cst.Attribute):
+        tensor = tensor.func.value  # ``self.rows.detach()``
+    match module.parent(whole):
+        case cst.Assign(
+            targets=[cst.AssignTarget(target=cst.Attribute(value=cst.Name("self")) as target)]
+        ):
+            return target.deep_equals(tensor) and all(
+                (isinstance(value, cst.Call) and host_copy(module, value) is not None)
+                or not heat_of(module, value).hot
+                for value in assigned_to(module, target)
+            )
+    return False
+
+
+def computes_in_double(module: Module, node: cst.Call) -> bool:
+    """Say whether the host goes on in float64, in which a GPU is slow, with the copy or what it
+    makes of it; not where it collects that."""
+    cast = module.parent(module.parent(node) or node)
+    wide = isinstance(cast, cst.Call) and widened_copy(module, cast) is not None
+    places = (each for each in destinations(module, node) if isinstance(each, cst.Assign))
+    found = (inferred(module, each.value) for each in places)
+    wide = wide or any(v.dtype == "double" and v.device == CPU for v in found)
+    return wide and not is_collected(module, chain_around(module, node))
+
+
+def gives_elements(module: Module, copy: HostRead) -> bool:
+    """Say whether the copy gives all numbers of a tensor of one dimension at once, as the repair of
+    a read for each leaves it."""
+    return copy.how == "tolist" and one_dimensional(module, copy.tensor)
+
+
+def is_iterated(module: Module, whole: cst.CSTNode) -> bool:
+    """Say whether a loop of the same turn goes over the copy, also beside others (``zip``)."""
+    around = set(module.loops(whole))
+    return isinstance(module.parent(whole), _ITERATES) or any(
+        isinstance(place, cst.For)
+        and around.issubset(module.loops(place))
+        and not (
+            isinstance(place.iter, cst.Call) and module.name(place.iter.func) == "builtins.range"
+        )
+        for place in destinations(module, whole)
+    )
+
+
+def once_per_run(module: Module, node: cst.Call, copy: HostRead) -> bool:
+    """Say whether a model's result leaves torch once for each run of the model, in a loop that is
+    hot for these runs alone: a picture, a score, tags that somebody wants on the host."""
+    loop = next(
+        (why.node for why in heat_of(module, node).why if isinstance(why.node, LOOPS)), None
+    )
+    return (
+        loop is not None
+        and loop_kind(module, loop) is LoopKind.OTHER
+        and inner_loop(module, node) is None
+        and inferred(module, copy.tensor).origin != "batch"
+    )
+
+
+def chain_around(module: Module, node: cst.CSTNode) -> cst.CSTNode:
+    """Return the longest chain of methods and attributes that starts with `node`."""
+    above = module.parent(node)
+    while isinstance(above, (cst.Attribute, cst.Call)):
+        node, above = above, module.parent(above)
+    return node
+
+
+def leaves_torch(module: Module, whole: cst.CSTNode) -> bool:
+    """Say whether other code than torch's works with the copy, an array or a list, at once: it is
+    not collected, nor made one number."""
+    above = module.parent(whole)
+    outer = module.parent(above) if isinstance(above, cst.Arg) else None
+    if isinstance(outer, cst.Call) and module.called(outer).startswith("torch.nn.functional."):
+        return leaves_torch(module, chain_around(module, outer))
+    number = module.called(outer) in _NUMBERS
+    return (
+        inferred(module, whole).kind in ("ndarray", "list")
+        and not (number or (isinstance(outer, cst.Call) and _appends(module, outer)))
+        and not isinstance(above, cst.AugAssign)
+    )
+
+
+def _appends(module: Module, call: cst.Call) -> bool:
+    return module.source_of(call.func).endswith(("append", "extend"))
+
+
+def is_collected(module: Module, node: cst.CSTNode, calls: int = 2) -> bool:
+    """Say whether a value is put into a list and nothing else, here or behind all calls of the
+    function that gives it back."""
+    places = [each for each in destinations(module, node) if not isinstance(each, cst.Assign)]
+    return bool(places) and all(
+        _appends(module, place)
+        if isinstance(place, cst.Call)
+        else isinstance(place, cst.Return) and _given_to_lists(module, place, calls)
+        for place in places
+    )
+
+
+def _given_to_lists(module: Module, line: cst.Return, calls: int) -> bool:
+    function = module.function(line) if calls else None
+    sites = call_sites(module, function) if function is not None else []
+    return bool(sites) and all(is_collected(module, site, calls - 1) for site in sites)
+
+
+def is_scalar_read(module: Module, whole: cst.CSTNode) -> bool:
+    """Say whether the chain ends in, or is the argument of, a read of one number."""
+    if _read_together(module, whole):
+        return True
+    outer = module.taker(whole)
+    return any(scalar_reads(module, call) for call in (whole, outer) if call is not None)
+
+
+def _read_together(module: Module, whole: cst.CSTNode) -> bool:
+    """Say whether numbers, written out in a tuple or list or the values of a dictionary, are
+    stacked for one read: that is what TL101's fix makes of a read for each."""
+    match whole:
+        case cst.Call(func=cst.Attribute(value=cst.Name() as name, attr=cst.Name("tolist"))):
+            match sole_definition(module, name):
+                case cst.Call(func=stack, args=[cst.Arg(value=of)]):
+                    by_key = any(method_called(c) == "values" for c in module.within(of, cst.Call))
+                    return module.name(stack) == "torch.stack" and by_key
+        case cst.Call(
+            func=cst.Attribute(
+                value=cst.Call(func=stack, args=[cst.Arg(value=cst.Tuple() | cst.List() as parts)]),
+                attr=cst.Name("tolist"),
+            )
+        ):
+            numbers = all(inferred(module, each.value).rank == 0 for each in parts.elements)
+            return module.name(stack) == "torch.stack" and len(parts.elements) > 1 and numbers
+    return False
+
+
+def takers_of(module: Module, whole: cst.CSTNode) -> list[cst.Call]:
+    """Return the calls that take the copy as an argument, also under the name it is bound to."""
+    above = module.parent(whole)
+    if isinstance(above, cst.Arg):
+        outer = module.parent(above)
+        return [outer] if isinstance(outer, cst.Call) else []
+    match above:
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name)), *_]):
+            given = [module.parent(read) for read in readers_of(module, above, name)]
+            calls = [module.parent(arg) for arg in given if isinstance(arg, cst.Arg)]
+            return [call for call in calls if isinstance(call, cst.Call)]
+    return []
+
+
+def unseen_taker(module: Module, consumers: Sequence[cst.Call]) -> cst.BaseExpression | None:
+    """Return what the one call calls that takes the copy and gives nothing back, where a caller has
+    given the object and nothing is known of it: what it needs is for that caller to say."""
+    match consumers:
+        case [cst.Call(func=cst.Name() as called) as call] if module.name(called) is None:
+            unknown = inferred(module, called).kind == "?" and not functions(module, call)
+            if unknown and isinstance(module.parent(call), cst.Expr):
+                return called
+    return None
+
+
+def is_scalar(module: Module, copy: HostRead) -> bool:
+    value = inferred(module, copy.tensor)
+    return value.rank == 0 or value.origin == "loss"
+
+
+def takes_from_device(module: Module, total: cst.BaseExpression) -> bool:
+    """Say whether a tensor on the device can be added to what a sum starts as: a number, or another
+    tensor there. One on the host would raise."""
+    if isinstance(total, cst.Subscript):
+        kept = inferred(module, total)
+        return kept.kind == "accumulated" or on_device(module, total.value) is True
+    starts = assigned_to(module, total)
+    return bool(starts) and all(
+        inferred(module, value).kind == "number" or on_device(module, value) is True
+        for value in starts
+    )
+
+
+def only_moves(copy: HostRead) -> bool:
+    """Say whether a copy does nothing else: ``.to("cpu", torch.float64)`` would no longer cast."""
+    match copy.node:
+        case cst.Call(args=[]):
+            return copy.how == "cpu"
+        case cst.Call(args=[cst.Arg(star="", keyword=None | cst.Name(value="device"))]):
+            return copy.how == "to"
+    return False
+
+
+_MAPPING_METHODS = frozenset(("items", "keys", "update", "setdefault"))
+
+
+@question()
+def used_as_mapping(module: Module, node: cst.BaseExpression) -> bool:
+    """Say whether the function around an expression also uses it as a mapping, which no tensor is.
+
+    That is ``**x``, ``x["key"]``, ``"key" in x``, ``x.items()``: an encoding of a tokenizer, say.
+    """
+    scope = module.scope(node)
+    return any(
+        _as_mapping(module, each)
+        for each in module.within(scope, type(node))
+        if each.deep_equals(node)
+    )
+
+
+def _as_mapping(module: Module, node: cst.CSTNode) -> bool:
+    above = module.parent(node)
+    match above:
+        case cst.Arg(star="**") | cst.StarredDictElement():
+            return True
+        case cst.Subscript(
+            value=value, slice=[cst.SubscriptElement(slice=cst.Index(value=index))]
+        ) if value is node:
+            return isinstance(index, cst.BaseString)
+        case cst.Attribute(value=value, attr=cst.Name(value=attr)) if value is node:
+            return attr in _MAPPING_METHODS
+        case cst.ComparisonTarget(operator=cst.In() | cst.NotIn()):
+            whole = module.parent(above)
+            return isinstance(whole, cst.Comparison) and isinstance(whole.left, cst.BaseString)
+    return False

@@ -1,0 +1,343 @@
+"""Whether a tensor that a loop makes stays what it is: it is made anew in each iteration, has no
+second name, and nothing changes it in place later."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torchlint.base.regex import regex
+from torchlint.semantic.code.flow import callees_of, reads_of, writes_of
+from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.code.scopes import is_compiled
+from torchlint.semantic.code.tree import is_name
+from torchlint.semantic.module import Module
+from torchlint.semantic.question import question
+from torchlint.semantic.torch import ops
+from torchlint.semantic.uses.network_waits import called_object
+from torchlint.semantic.uses.object_uses import ObjectUse, Way, binding_uses
+from torchlint.semantic.uses.plain_numbers import is_python_number
+from torchlint.semantic.values.definitions_behind import functions
+from torchlint.semantic.values.inferred import inferred
+
+_REDUCES = regex(r"reduce|broadcast")
+_IN_PLACE = ops.having("in-place")
+_NUMBERS = (cst.Integer, cst.Float)
+
+
+def grown_name(statement: cst.CSTNode | None) -> str | None:
+    """Return the name that ``name += …`` or ``name = name + …`` adds to."""
+    match statement:
+        case cst.AugAssign(target=cst.Name(name), operator=cst.AddAssign()):
+            return name
+        case cst.Assign(
+            targets=[cst.AssignTarget(target=cst.Name(name))],
+            value=cst.BinaryOperation(left=cst.Name(left), operator=cst.Add()),
+        ) if name == left:
+            return name
+    return None
+
+
+@question()
+def fresh_per_iteration(module: Module, tensor: cst.BaseExpression) -> bool:
+    """Say whether a tensor is made anew in each turn of the loop, as `bound_per_iteration` says,
+    by torch's own functions or losses: what else gives one may give the same again, a buffer."""
+    if not bound_per_iteration(module, tensor):
+        return False
+    if not isinstance(tensor, cst.Name) or not module.loops(tensor):
+        return True
+    made, seen = definitions_of(module, tensor), set[cst.CSTNode]()
+    while made:
+        each = made.pop()
+        if isinstance(each, cst.AugAssign) and isinstance(each.target, cst.Name):
+            # Made anew before it is changed: ``loss *= 2``.
+            if each not in seen:
+                seen.add(each)
+                made += definitions_of(module, each.target)
+        elif not _is_fresh(module, each):
+            return False
+    return True
+
+
+@question()
+def bound_per_iteration(module: Module, tensor: cst.BaseExpression) -> bool:
+    """Say whether a tensor is made anew in each turn of the loop: by a name that nothing changes in
+    place there, or by a reduction; without a loop, in each call: by torch."""
+    iterations = module.loops(tensor)
+    match tensor:
+        case cst.Name() if not iterations:
+            return _fresh_and_unchanged(module, tensor)
+        case cst.Name(value=name):
+            made = definitions_of(module, tensor)
+            return (
+                bool(made)
+                and all(module.is_within(each, iterations[0]) for each in made)
+                and not _grows_or_changes(module, iterations[0], name)
+                and not _changed_behind(module, iterations[0], name, made)
+                and not _has_second_name(module, tensor)
+            )
+        case cst.Call(func=cst.Attribute(value=cst.Name() as inner, attr=cst.Name("detach"))):
+            return _fresh_and_unchanged(module, inner)
+        case cst.Call(func=cst.Attribute(attr=cst.Name(method))):
+            return method in ops.REDUCTIONS
+    return False
+
+
+@question(circular=False)
+def _grows_or_changes(module: Module, iteration: cst.CSTNode, name: str) -> bool:
+    """Say whether a turn of a loop adds to what a name holds, or may change it in place by one of
+    its uses."""
+    uses = [module.parent(each) for each in reads_of(module, iteration, name)]
+    return (
+        any(growth_at(module, each) for each in writes_of(module, iteration, name))
+        or any(isinstance(u, cst.Attribute) and u.attr.value[-1] == "_" for u in uses)
+        or any(_may_reduce(module, use) or may_change_in_place(module, use) for use in uses)
+    )
+
+
+_CHANGES = regex(r"[a-z]_\Z")
+
+
+def may_change_in_place(module: Module, use: cst.CSTNode | None) -> bool:
+    """Say whether a tensor gets a second name by which it may be changed in place, ``loss.data``,
+    or goes to a function of the file that changes something in place."""
+    node: cst.CSTNode | None = use
+    aliased = False
+    while isinstance(node, (cst.Attribute, cst.Call)):
+        if isinstance(node, cst.Attribute):
+            if node.attr.value.endswith("_"):
+                return True
+            if node.attr.value not in ops.ALIASING_ATTRIBUTES | ops.ALIASING_METHODS:
+                return False
+            aliased = True
+        node = module.parent(node)
+    if aliased and isinstance(node, (cst.Assign, cst.AssignTarget, cst.AugAssign)):
+        return True
+    call = module.parent(node) if isinstance(node, cst.Arg) else None
+    return isinstance(call, cst.Call) and any(
+        isinstance(each, cst.AugAssign)
+        or (isinstance(each.func, cst.Attribute) and _CHANGES.search(each.func.attr.value))
+        for callee in callees_of(module, call)
+        for each in module.within(callee, cst.Call, cst.AugAssign, nested=True)
+        if isinstance(each, (cst.AugAssign, cst.Call))
+    )
+
+
+_NAMING = (cst.Assign, cst.AnnAssign, cst.NamedExpr, cst.BaseElement, cst.BaseDictElement)
+_COMPUTED = (cst.Integer, cst.Float, cst.BinaryOperation)
+_KEEPS_VALUES = regex(r"^(clip_grad|unscale_|requires_grad_)|^torch\.nn\.(init|utils)\.")
+
+
+def _has_second_name(module: Module, tensor: cst.Name) -> bool:
+    """Say whether what a name holds gets a second one in its function (``total = loss``,
+    ``{"loss": loss}``), where something is changed in place that may be it."""
+    owner, made = module.tree.owners[tensor], set(definitions_of(module, tensor))
+    return any(
+        not made.isdisjoint(definitions_of(module, read))
+        for read in _named_reads(module, owner, tensor.value)
+    ) and _may_change_others(module, owner)
+
+
+@question(ground=True)
+def _named_reads(module: Module, owner: cst.CSTNode, name: str) -> list[cst.Name]:
+    """Return the reads of a name by which what it holds gets another one."""
+    return [read for read in reads_of(module, owner, name) if _is_named(module, read)]
+
+
+@question(circular=False)
+def _may_change_others(module: Module, owner: cst.CSTNode) -> bool:
+    """Say whether code may change in place what has another name too."""
+    changes = module.within(owner, cst.AugAssign, cst.Call)
+    return any(_may_change_another(module, each) for each in changes)
+
+
+def _is_named(module: Module, read: cst.CSTNode) -> bool:
+    """Say whether an expression is given a name, or a place in a row or table, as it is."""
+    above = module.parent(read)
+    if isinstance(above, cst.IfExp) and read is not above.test:
+        return _is_named(module, above)
+    return isinstance(above, _NAMING) and getattr(above, "value", None) is read
+
+
+def _may_change_another(module: Module, change: cst.CSTNode) -> bool:
+    """Say whether ``total += …`` or ``total.mul_(…)`` may change what has another name too: not
+    where the name holds a number, or what was computed for it."""
+    match change:
+        case cst.AugAssign(target=cst.Name() as target):
+            made = definitions_of(module, target)
+            return not made or any(
+                not isinstance(each, cst.AugAssign)
+                and not isinstance(getattr(each, "value", None), _COMPUTED)
+                and not is_python_number(module, getattr(each, "value", None) or each)
+                and not _is_fresh(module, each)
+                for each in made
+            )
+        case cst.AugAssign(target=target):
+            return not is_python_number(module, target)
+        case cst.Call(func=cst.Attribute(attr=cst.Name(value=method)) as func):
+            name = module.name(func) or method
+            kept = _KEEPS_VALUES.search(method) or _KEEPS_VALUES.search(name)
+            return bool(_CHANGES.search(method)) and not kept
+    return False
+
+
+@question(
+    yes="`{answer}` changes the tensor in place, in the same iteration",
+    no="nothing is known that changes the tensor in place in the same iteration",
+)
+def changed_below(module: Module, tensor: cst.BaseExpression) -> cst.CSTNode | None:
+    """Return what changes a tensor in place behind a read of it, in the same turn of the loop or
+    call of the function: ``loss += …``, ``loss.add_(…)``."""
+    if not isinstance(tensor, cst.Name):
+        return None
+    iteration = module.loop(tensor) or module.function(tensor) or module.root
+    made = set(definitions_of(module, tensor))
+    for each in module.within(iteration, cst.AugAssign, cst.Call):
+        match each:
+            case cst.AugAssign(target=cst.Name() as name):
+                pass
+            case cst.Call(
+                func=cst.Attribute(value=cst.Name() as name, attr=cst.Name(value=method))
+            ) if method in _IN_PLACE:
+                pass
+            case _:
+                continue
+        same = name.value == tensor.value and made == set(definitions_of(module, name))
+        if same and module.before(tensor, each):
+            return each
+    return None
+
+
+def _may_reduce(module: Module, use: cst.CSTNode | None) -> bool:
+    """Say whether a tensor is handed to what may put into it what all processes have together."""
+    call = module.parent(use) if isinstance(use, cst.Arg) else None
+    name = dotted_text(call.func) if isinstance(call, cst.Call) else None
+    return _REDUCES.search(name or "") is not None
+
+
+def _changed_behind(module: Module, loop: cst.CSTNode, name: str, made: list[cst.CSTNode]) -> bool:
+    """Say whether a loop has a ``name *= …`` that changes in place what these have bound."""
+    return any(
+        is_name(step.target, name) and not set(made).isdisjoint(definitions_of(module, step.target))
+        for step in module.within(loop, cst.AugAssign)
+    )
+
+
+def _fresh_and_unchanged(module: Module, read: cst.Name) -> bool:
+    """Say whether torch makes a tensor of its own before each read of a name, in the turn or the
+    call, and nothing that is known changes it in place."""
+    made, iterations = definitions_of(module, read), module.loops(read)
+    home = iterations[0] if iterations else module.function(read)
+    if home is None or is_compiled(module, read) or _has_second_name(module, read):
+        return False
+    return bool(made) and all(
+        module.is_within(each, home)
+        and _is_fresh(module, each)
+        and not any(
+            use.way is Way.WRITTEN or _is_reduced(module, use)
+            for use in binding_uses(module, each, read.value, "device")
+        )
+        for each in made
+    )
+
+
+def _is_reduced(module: Module, use: ObjectUse) -> bool:
+    """Say whether a call that is not known may put what all processes have together in a tensor's
+    place."""
+    name = dotted_text(use.node.func) if isinstance(use.node, cst.Call) else None
+    return use.way is Way.ESCAPES and _REDUCES.search(name or "") is not None
+
+
+def _is_fresh(module: Module, made: cst.CSTNode) -> bool:
+    """Say whether an assignment binds what torch has just computed: a loss, a reduction, a sum."""
+    match made:
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name())], value=value):
+            return _is_computed(module, value)
+    return False
+
+
+def _is_computed(module: Module, value: cst.BaseExpression) -> bool:
+    """Say whether an expression gives what torch has just computed, itself or in a function of the
+    project that returns nothing else."""
+    match value:
+        case cst.BinaryOperation():
+            return inferred(module, value).kind == "tensor"
+        case cst.Call(func=func):
+            name, callee = module.name(func) or "", inferred(module, func)
+            layer = callee.kind == "module" and (callee.name or "").startswith("torch.nn.")
+            if name in ops.COMPUTING_FUNCTIONS or (layer and (callee.name or "").endswith("Loss")):
+                return True
+            method = func.attr.value if isinstance(func, cst.Attribute) and not name else ""
+            if inferred(module, value).kind == "tensor" and method in ops.COMPUTING_METHODS:
+                return True
+            behind = functions(module, value) or called_object(module, value)
+            return len(behind) == 1 and all(
+                isinstance(function, cst.FunctionDef) and _computes_all(where, function)
+                for where, function in behind
+            )
+    return False
+
+
+@question(circular=False)
+def _computes_all(module: Module, function: cst.FunctionDef) -> bool:
+    """Say whether all that a function returns are tensors that its run has computed."""
+    returns = list(module.within(function.body, cst.Return))
+    return (
+        bool(returns)
+        and not function.decorators
+        and all(
+            isinstance(each, cst.Return)
+            and each.value is not None
+            and _is_computed_there(module, each.value)
+            for each in returns
+        )
+    )
+
+
+def _is_computed_there(module: Module, value: cst.BaseExpression) -> bool:
+    """Say whether a function has computed what an expression gives, wherever in it, and keeps it
+    under no other name: a name that began as a number too, to which it has added."""
+    if not isinstance(value, cst.Name):
+        return _is_computed(module, value)
+    owner = module.tree.owners[value]
+    if not all(_computes_with(module, each) for each in reads_of(module, owner, value.value)):
+        return False
+    seen: set[cst.CSTNode] = set()
+    made = definitions_of(module, value)
+    while new := [each for each in made if each not in seen]:
+        seen.update(new)
+        made = [
+            earlier
+            for each in new
+            if isinstance(each, cst.AugAssign) and isinstance(each.target, cst.Name)
+            for earlier in definitions_of(module, each.target)
+        ]
+    return any(not isinstance(_number(each), _NUMBERS) for each in seen) and all(
+        isinstance(each, cst.AugAssign)
+        or isinstance(_number(each), _NUMBERS)
+        or _is_fresh(module, each)
+        for each in seen
+    )
+
+
+def _computes_with(module: Module, read: cst.CSTNode) -> bool:
+    """Say whether a use of a tensor leaves no second name of it behind."""
+    match module.parent(read):
+        case cst.Return() | cst.BinaryOperation() | cst.AugAssign():
+            return True
+        case cst.Attribute(attr=cst.Name(method)):
+            return method in ops.COMPUTING_METHODS | ops.REDUCTIONS
+    return False
+
+
+def _number(made: cst.CSTNode) -> cst.CSTNode | None:
+    return made.value if isinstance(made, cst.Assign) else None
+
+
+def growth_at(module: Module, write: cst.CSTNode) -> cst.AugAssign | cst.Assign | None:
+    """Return the ``name += …`` or ``name = name + …`` of which a node is the target."""
+    above = module.parent(write)
+    above = module.parent(above) if isinstance(above, cst.AssignTarget) else above
+    if isinstance(above, (cst.AugAssign, cst.Assign)) and grown_name(above) is not None:
+        return above
+    return None
