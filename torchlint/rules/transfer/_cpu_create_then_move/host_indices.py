@@ -11,7 +11,7 @@ from torchlint.semantic.code.tree import keyword_of
 from torchlint.semantic.device.factories import factories_of
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import arrays
-from torchlint.semantic.values.value import CPU
+from torchlint.semantic.values.value import CPU, Value
 
 
 @question(
@@ -21,21 +21,28 @@ def host_index(module: Module, index: cst.BaseExpression) -> str | None:
     """Return what to do instead of an index that lies on the host; None where it does not, or is
     not known to."""
     if isinstance(index, cst.List):
-        values = [inferred(module, each.value) for each in index.elements]
-        numbers = bool(values) and all(
-            value.kind == "number" and value.dtype == "int" for value in values
-        )
+        values = [_innermost(inferred(module, each.value)) for each in index.elements]
+        numbers = bool(values) and all(map(_is_whole, values))
         return "use a slice, flip or an index kept on the device" if numbers else None
     value = inferred(module, index)
     if value.kind == "iterator":
         return "use torch.arange(…, device=…)" if value.name == "range" else None
     if value.kind == "list":
-        item = value.item
-        whole = item is not None and item.kind == "number" and item.dtype == "int"
-        return "build the index on the device" if whole else None
+        return "build the index on the device" if _is_whole(_innermost(value)) else None
     if value.kind == "ndarray":
         return "build the index on the device" if _is_array(module, index) else None
     return _tensor(module, index)
+
+
+def _innermost(value: Value) -> Value:
+    """Return what a list of lists holds in its innermost ones, as far as all of them hold one."""
+    while value.kind == "list" and value.item is not None:
+        value = value.item
+    return value
+
+
+def _is_whole(value: Value) -> bool:
+    return value.kind == "number" and value.dtype == "int"
 
 
 def _tensor(module: Module, index: cst.BaseExpression) -> str | None:
