@@ -117,9 +117,9 @@ def test_an_answer_for_a_program_is_found_once(tmp_path: Path) -> None:
 def test_who_only_names_a_class_has_nothing_to_do_with_it(text: str) -> None:
     assert not concerns("Net", text)
     assert not left_out._may_give("Net", "0", text)
-    assert not left_out._makes("Net", text)
+    assert not left_out._makes_objects("Net", text)
     assert left_out._objects("Net", 0, ast.parse(text)) is False
-    assert always_given._told("Net", "x", "0", text) == []
+    assert always_given._calls_that_give("Net", "x", "0", text) == []
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,7 @@ def swapped(
     return changed
 
 
-def _between(call: cst.Call) -> cst.BaseParenthesizableWhitespace:
+def _space_before_last(call: cst.Call) -> cst.BaseParenthesizableWhitespace:
     """Return the white space between the last arguments of a call, without a comment there."""
     comma = call.args[-2].comma if len(call.args) > 1 else None
     space = comma.whitespace_after if isinstance(comma, cst.Comma) else None
@@ -126,7 +126,7 @@ def with_keyword(call: cst.Call, name: str, value: cst.BaseExpression) -> cst.Ca
     if args:
         # A trailing comma and the line break behind it stay at the end; arguments on lines of their
         # own get one more line, and a comment behind the last one stays with it.
-        last, between = args[-1], _between(call)
+        last, between = args[-1], _space_before_last(call)
         comma, space = last.comma, last.whitespace_after_arg
         end = comma.whitespace_after if isinstance(comma, cst.Comma) else space
         if _commented(end) and isinstance(between, cst.ParenthesizedWhitespace):

@@ -150,7 +150,7 @@ def check_switch(node: cst.Call, module: Module) -> Iterator[Hit]:
     if not detects_anomalies(module, node):
         return
     if around is not None:
-        yield from _held(module, node, around)
+        yield from _hits_inside(module, node, around)
     elif not (on_demand(module, node) or _off_again(module, node) or _only_evaluates(module, node)):
         yield Hit(node, fix=_removal(module, node))
 
@@ -160,10 +160,10 @@ def check_context(node: cst.Call, module: Module) -> Iterator[Hit]:
     around = context_of(module, node)
     if around is not None and keyword_argument(module, node, "enabled") is None:
         name = module.name(node.func)
-        yield from _held(module, node, around, name if name in _MARKERS else None)
+        yield from _hits_inside(module, node, around, name if name in _MARKERS else None)
 
 
-def _held(
+def _hits_inside(
     module: Module, node: cst.Call, around: cst.With, marker: str | None = None
 ) -> Iterator[Hit]:
     trains = runs_training(module, around.body)

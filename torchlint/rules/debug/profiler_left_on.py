@@ -217,7 +217,7 @@ def _regions(module: Module, node: cst.Call) -> Iterator[cst.CSTNode]:
     if isinstance(around, cst.With):
         yield around.body
     elif isinstance(home, cst.Expr) and home.value is node:
-        yield from _behind(module, node, "")
+        yield from _statements_until_end(module, node, "")
     elif (
         isinstance(home, cst.Assign)
         and home.value is node
@@ -234,10 +234,10 @@ def _regions(module: Module, node: cst.Call) -> Iterator[cst.CSTNode]:
                 "enable",
                 "__enter__",
             ):
-                yield from _behind(module, read, name)
+                yield from _statements_until_end(module, read, name)
 
 
-def _behind(module: Module, node: cst.CSTNode, name: str) -> Iterator[cst.CSTNode]:
+def _statements_until_end(module: Module, node: cst.CSTNode, name: str) -> Iterator[cst.CSTNode]:
     """Yield the statements behind `node` in its block, up to the call that ends the profiler."""
     line = module.statement(node)
     block = module.parent(line)

@@ -142,7 +142,7 @@ def check(node: cst.BinaryOperation, module: Module) -> Iterator[Hit]:
     if not mentions(module, _DEVICE) or _metered(module, node):
         return
     end = node if module.called(node.left) in CLOCKS else _last_reading(module, node.left, node)
-    between = _between(module, node.right.value, end) if end is not None else []
+    between = _statements_since(module, node.right.value, end) if end is not None else []
     if not _runs_device(module, between) or any(_may_wait(module, part) for part in between):
         return
     home = module.scope(node)
@@ -185,7 +185,7 @@ def _last_reading(
     return None
 
 
-def _between(module: Module, start: str, end: cst.CSTNode) -> list[cst.CSTNode]:
+def _statements_since(module: Module, start: str, end: cst.CSTNode) -> list[cst.CSTNode]:
     """Return the statements since the clock was read into `start`; none where that was not in this
     block."""
     out: list[cst.CSTNode] = []
@@ -216,14 +216,14 @@ def _may_wait(module: Module, statement: cst.CSTNode) -> bool:
         if isinstance(node, (cst.If, cst.While)):
             # What is compared may be a tensor.
             return True
-        if isinstance(node, cst.Call) and not _known(module, node):
+        if isinstance(node, cst.Call) and not _is_understood(module, node):
             return True
         if scalar_reads(module, node):
             return True
     return False
 
 
-def _known(module: Module, call: cst.Call) -> bool:
+def _is_understood(module: Module, call: cst.Call) -> bool:
     """Say whether a call is known to leave the device alone, or only to give it work."""
     name = module.called(call)
     method = method_called(call)

@@ -409,7 +409,7 @@ def _targets(module: Module, node: cst.Call) -> list[cst.BaseExpression]:
     return [each.target for each in home.targets] if isinstance(home, cst.Assign) else []
 
 
-def _asked(module: Module, node: cst.Call, method: str) -> Iterator[cst.Call]:
+def _method_calls(module: Module, node: cst.Call, method: str) -> Iterator[cst.Call]:
     """Yield the calls of a method of a wrapper in the scope that makes it."""
     targets = _targets(module, node)
     for call in module.within(module.scope(node), cst.Call):
@@ -421,7 +421,7 @@ def _asked(module: Module, node: cst.Call, method: str) -> Iterator[cst.Call]:
 
 def _loaded_into(module: Module, node: cst.Call) -> bool:
     """Say whether weights are loaded into a wrapper, whose keys then begin with ``module.``."""
-    return any(module.before(node, call) for call in _asked(module, node, "load_state_dict"))
+    return any(module.before(node, call) for call in _method_calls(module, node, "load_state_dict"))
 
 
 def _only_evaluates(module: Module, node: cst.Call) -> bool:
@@ -429,7 +429,7 @@ def _only_evaluates(module: Module, node: cst.Call) -> bool:
     wrapped, or in another method of the class that keeps it."""
     cls = module.class_of(node)
     kept = module.within(cls, cst.Call, nested=True) if cls is not None else ()
-    evaluates = any(_asked(module, node, "eval")) or any(
+    evaluates = any(_method_calls(module, node, "eval")) or any(
         isinstance(call.func, cst.Attribute)
         and call.func.attr.value == "eval"
         and inferred(module, call.func.value).kind == "module"

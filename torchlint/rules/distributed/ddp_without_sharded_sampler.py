@@ -199,12 +199,12 @@ def _gives_all_samples(module: Module, node: cst.Call) -> bool:
     )
 
 
-def _made(module: Module, node: cst.BaseExpression | None) -> cst.BaseExpression | None:
+def _what_made(module: Module, node: cst.BaseExpression | None) -> cst.BaseExpression | None:
     return sole_definition(module, node) or node
 
 
 def _map_style(module: Module, dataset: cst.BaseExpression) -> bool:
-    made = _made(module, dataset)
+    made = _what_made(module, dataset)
     name = f"{module.name(made.func)}" if isinstance(made, cst.Call) else ""
     if name.startswith(_LOADER[:17]):
         return name.endswith(("TensorDataset", "Subset", "ConcatDataset"))
@@ -217,7 +217,7 @@ def _own_part(module: Module, node: cst.Call, loops: list[cst.For]) -> bool:
     of the batches."""
     dataset = arguments_of(module, node, _LOADER).value("dataset")
     cls = inferred(module, dataset).node if dataset is not None else None
-    places = [p for p in (dataset, _made(module, dataset), cls) if p is not None]
+    places = [p for p in (dataset, _what_made(module, dataset), cls) if p is not None]
     if any(_speaks(module, place, _RANK) for place in places):
         return True
     if any(_speaks(module, test, _PROCESSES) for test, _ in conditions_around(module, node)):

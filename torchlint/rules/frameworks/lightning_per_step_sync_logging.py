@@ -135,17 +135,17 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         keyword_argument(module, node, "sync_dist"),
     )
     if bar is not None and is_name(bar, "True") and not _calm_bar(module):
-        yield Hit(bar, fix=_off(bar, "Leave the progress bar alone"))
+        yield Hit(bar, fix=_switched_off(bar, "Leave the progress bar alone"))
     if (
         sync is not None
         and is_name(sync, "True")
         and not _alone(module)
         and not _monitored(module, node)
     ):
-        yield Hit(sync, fix=_off(sync, "Reduce once per epoch"), message=_SYNC)
+        yield Hit(sync, fix=_switched_off(sync, "Reduce once per epoch"), message=_SYNC)
 
 
-def _off(value: cst.BaseExpression, title: str) -> Fix:
+def _switched_off(value: cst.BaseExpression, title: str) -> Fix:
     return Fix((Replace(value, cst.Name("False")),), Safety.SUGGESTION, title)
 
 

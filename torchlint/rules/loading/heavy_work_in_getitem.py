@@ -176,8 +176,8 @@ def check_call(node: cst.Call, module: Module) -> Iterator[Hit]:
         or keyword_argument(module, node, "mmap_mode") is not None
     ):
         return
-    if _kept(module, node, function) or not all(
-        _same(module, arg.value, function) for arg in node.args
+    if _is_cached(module, node, function) or not all(
+        _is_same_for_all(module, arg.value, function) for arg in node.args
     ):
         return
     what = f"{module.shown(node.func)}(…)"
@@ -192,7 +192,7 @@ def check_folder(node: cst.Call, module: Module) -> Iterator[Hit]:
     function = module.function(node)
     if not listed or function is None or sample_role(module, node) in (None, "stream"):
         return
-    if all(is_fixed(module, part, function) for part in listed) and not _kept(
+    if all(is_fixed(module, part, function) for part in listed) and not _is_cached(
         module, node, function
     ):
         words = {"what": f"{module.shown(node.func)}(…)", "unit": f"{sample_role(module, node)}"}
@@ -291,7 +291,7 @@ def _first(module: Module, node: cst.Subscript, function: cst.FunctionDef) -> bo
     return rows[0] is node
 
 
-def _kept(module: Module, node: cst.Call, function: cst.FunctionDef) -> bool:
+def _is_cached(module: Module, node: cst.Call, function: cst.FunctionDef) -> bool:
     """Say whether a decorator or a condition spares later samples the work."""
     if any("cache" in module.source_of(decorator.decorator) for decorator in function.decorators):
         return True
@@ -315,17 +315,17 @@ def _opened(module: Module, file: cst.Name, function: cst.FunctionDef) -> list[c
     return found
 
 
-def _same(module: Module, data: cst.BaseExpression, function: cst.FunctionDef) -> bool:
+def _is_same_for_all(module: Module, data: cst.BaseExpression, function: cst.FunctionDef) -> bool:
     """Say whether an argument is the same for every sample; an open file is where its path is."""
     opened = _opened(module, data, function) if isinstance(data, cst.Name) else []
     if opened:
         parts = [arg.value for call in opened for arg in call.args]
         parts += [call.func.value for call in opened if isinstance(call.func, cst.Attribute)]
-        return all(_same(module, part, function) for part in parts)
+        return all(_is_same_for_all(module, part, function) for part in parts)
     if isinstance(data, cst.Call):
         name = module.called(data)
         if name == "builtins.open" or _TRANSFORM.match(name):
-            return all(_same(module, arg.value, function) for arg in data.args)
+            return all(_is_same_for_all(module, arg.value, function) for arg in data.args)
     if isinstance(data, (cst.List, cst.Tuple)):
-        return all(_same(module, element.value, function) for element in data.elements)
+        return all(_is_same_for_all(module, element.value, function) for element in data.elements)
     return is_fixed(module, data, function)

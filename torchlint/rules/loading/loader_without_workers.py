@@ -275,7 +275,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if not (train or shuffled) and spawned_unguarded(module, node):
         return
     role = "training DataLoader" if train else "DataLoader"
-    against = _against(module, node, bound.value("dataset"))
+    against = _why_no_workers(module, node, bound.value("dataset"))
     if against:
         yield Hit(node, {"role": role, "pin": against}, severity=Severity.INFO)
         return
@@ -378,7 +378,7 @@ def _method(
     return definitions_behind.method(module, inferred(module, dataset), name)
 
 
-def _against(module: Module, node: cst.Call, dataset: cst.BaseExpression | None) -> str:
+def _why_no_workers(module: Module, node: cst.Call, dataset: cst.BaseExpression | None) -> str:
     """Return what speaks against workers for a loader, or an empty string: a comment there, or that
     what the dataset keeps as it is read is read by the code around the loader."""
     if explained(module, node, _SPOKEN):

@@ -153,10 +153,10 @@ def _collates(module: Module, node: cst.Call) -> bool:
         cls is not None and _COLLATE.search(cls.name.value)
     ):
         return True
-    return bool(_given(module, function))
+    return bool(_loaders_with(module, function))
 
 
-def _given(module: Module, function: cst.FunctionDef) -> list[cst.Call]:
+def _loaders_with(module: Module, function: cst.FunctionDef) -> list[cst.Call]:
     """Return the calls, of loaders as a rule, that take a function as ``collate_fn=``."""
     calls = [
         (call, keyword_argument(module, call, "collate_fn")) for call in module.nodes(cst.Call)
@@ -173,6 +173,6 @@ def _only_evaluates(module: Module, node: cst.Call) -> bool:
     function = module.function(node)
     roles = {
         loader_role(module, loader)
-        for loader in (_given(module, function) if function is not None else ())
+        for loader in (_loaders_with(module, function) if function is not None else ())
     }
     return roles == {"eval"}

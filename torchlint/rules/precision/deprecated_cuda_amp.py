@@ -149,7 +149,7 @@ rule = Rule(
 @rule.on(cst.Call, calls=_CALLS, benchmarks=True)
 def check(node: cst.Call | cst.Decorator, module: Module) -> Iterator[Hit]:
     use = node.decorator if isinstance(node, cst.Decorator) else node
-    found = _old(module, use)
+    found = _old_name(module, use)
     if (
         found is None
         or (use is not node and isinstance(use, cst.Call))
@@ -165,7 +165,7 @@ def check(node: cst.Call | cst.Decorator, module: Module) -> Iterator[Hit]:
     )
 
 
-def _old(module: Module, use: cst.BaseExpression) -> re.Match[str] | None:
+def _old_name(module: Module, use: cst.BaseExpression) -> re.Match[str] | None:
     return _OLD.match(module.name(callee(use)) or "")
 
 
@@ -253,7 +253,7 @@ def _name(module: Module, use: cst.BaseExpression) -> str:
 
 def _change(module: Module, use: cst.BaseExpression, new: str) -> NodeEdit:
     """Return the edit of one call or decorator that has a successor."""
-    found = _old(module, use)
+    found = _old_name(module, use)
     assert found is not None
     device, name = found.groups()
     given = list(use.args) if isinstance(use, cst.Call) else []
@@ -275,7 +275,7 @@ def _change(module: Module, use: cst.BaseExpression, new: str) -> NodeEdit:
 def _has_successor(module: Module, use: cst.BaseExpression) -> bool:
     """Say whether a use is an old call or decorator whose arguments are understood; of those for
     the CPU, the decorators have no old form."""
-    found = _old(module, use)
+    found = _old_name(module, use)
     if found is None or not _understood(use, found[2]):
         return False
     return not (found[1] == "cpu" and found[2].startswith("custom"))

@@ -144,7 +144,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if no_grad(module, node):
         return
     source = _origin(module, found.operands[0])
-    behind = _behind(module, found.operands[0])
+    behind = _without_views(module, found.operands[0])
     if found.name == "log":
         yield from _logarithm(module, node, source, behind)
         return
@@ -207,21 +207,23 @@ def _origin(module: Module, node: cst.BaseExpression) -> cst.BaseExpression:
     return node
 
 
-def _behind(module: Module, node: cst.BaseExpression, depth: int = _DEPTH) -> cst.BaseExpression:
+def _without_views(
+    module: Module, node: cst.BaseExpression, depth: int = _DEPTH
+) -> cst.BaseExpression:
     """Return the expression behind views and choices of its elements, which a logarithm may come
     before as well, and behind a function of this file that returns it.
 
     The order of probabilities is that of their logarithms: of ``topk`` and ``max``, too.
     """
     inner = _step(module, _origin(module, node)) if depth else None
-    return _behind(module, inner, depth - 1) if inner is not None else _origin(module, node)
+    return _without_views(module, inner, depth - 1) if inner is not None else _origin(module, node)
 
 
 def _step(module: Module, node: cst.BaseExpression) -> cst.BaseExpression | None:
     """Return the expression one step behind; None where there is none."""
     match node:
         case cst.Name():
-            return _ranked(module, node) or _part(module, node)
+            return _ranked(module, node) or _returned_part(module, node)
         case cst.Subscript(value=inner):
             taken = _first_of(module, node)
             return taken if taken is not None else inner
@@ -267,7 +269,7 @@ def _ranked(module: Module, node: cst.Name) -> cst.BaseExpression | None:
     return None
 
 
-def _part(module: Module, node: cst.Name) -> cst.BaseExpression | None:
+def _returned_part(module: Module, node: cst.Name) -> cst.BaseExpression | None:
     """Return what a function of this file gives for `p` in ``value, p = heads(x)``, where this is
     its only read."""
     match definitions_of(module, node):

@@ -232,7 +232,7 @@ def _in_some_iteration(module: Module, read: cst.Name) -> bool:
                 if _holds_graph(module, inferred(module, table)):
                     return True
             case cst.FunctionDef():
-                for given in _given(module, made, read.value):
+                for given in _arguments_for(module, made, read.value):
                     if isinstance(given, cst.Name) and _in_some_iteration(module, given):
                         return True
     return False
@@ -251,21 +251,23 @@ def _holds_graph(module: Module, table: Value) -> bool:
     )
 
 
-def _given(module: Module, function: cst.FunctionDef, name: str) -> list[cst.BaseExpression]:
+def _arguments_for(
+    module: Module, function: cst.FunctionDef, name: str
+) -> list[cst.BaseExpression]:
     """Return what the calls in this file pass for a parameter."""
     method = module.class_of(function) is not None
     bound = (bind(function, site, method) for site in call_sites(module, function))
     return [given[name] for given in bound if name in given]
 
 
-def _root(place: cst.CSTNode) -> str:
+def _root_name(place: cst.CSTNode) -> str:
     place = root_of(place, cst.Attribute, cst.Subscript)
     return place.value if isinstance(place, cst.Name) else ""
 
 
 def _outlives(module: Module, place: cst.BaseExpression, node: cst.CSTNode, heat: Heat) -> bool:
     """Say whether the accumulator is older than one step, and nothing empties it on the way."""
-    loop, name, scope = heat.loop, _root(place), module.scope(node)
+    loop, name, scope = heat.loop, _root_name(place), module.scope(node)
     if isinstance(place, cst.Subscript) and not _part_of_a_container(module, place):
         return False
     if isinstance(loop, (cst.For, cst.While)):
@@ -321,7 +323,7 @@ def _lasts_one_step(
 ) -> bool:
     """Say whether what a sum takes is back-propagated in the same iteration, and the sum starts
     anew where the optimizer steps: it keeps a few nodes, whose saved tensors are freed."""
-    taken = {name.value for name in module.within(node, cst.Name)} - {_root(place)}
+    taken = {name.value for name in module.within(node, cst.Name)} - {_root_name(place)}
     steps = [each for each in steps_of(module, loop) if isinstance(each.func, cst.Attribute)]
     freed = any(
         name.value in taken
@@ -356,7 +358,7 @@ def _always_tensor(module: Module, growth: _Growth) -> bool:
     return not any(
         inferred(module, given).kind in ("number", "bool")
         for name in names
-        for given in _given(module, function, name)
+        for given in _arguments_for(module, function, name)
     )
 
 

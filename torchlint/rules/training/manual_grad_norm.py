@@ -151,7 +151,7 @@ def _norm(
     if name is None:
         return
     body = loop.body if isinstance(loop, cst.For) else None
-    parts = [term, *_behind(module, term, body)]
+    parts = [term, *_assigned_in_body(module, term, body)]
     if not any(_is_grad(module, part, name) for part in parts) or not any(
         _squared(module, part) for part in parts
     ):
@@ -169,7 +169,7 @@ def _keeps_graph(text: str) -> bool:
     return _KEEPS_GRAPH.search(text) is not None
 
 
-def _behind(
+def _assigned_in_body(
     module: Module, term: cst.BaseExpression, body: cst.BaseSuite | None
 ) -> Iterator[cst.BaseExpression]:
     """Yield what the loop's body assigns to the names in a term, and to the names in that."""

@@ -156,7 +156,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 def _race(module: Module, node: cst.Call) -> bool:
     """Say whether the host reads the copy before anything has waited for it."""
-    place = _held(module, node)
+    place = _chain_of_views(module, node)
     if _read(module, place):
         return not _waits(module, node, place)
     statement = module.parent(place)
@@ -170,12 +170,12 @@ def _race(module: Module, node: cst.Call) -> bool:
             ]
             bound = [w for w in writes_of(module, scope, name) if module.before(node, w)]
             reads = [r for r in later if not any(module.before(w, r) for w in bound)]
-            found = next((r for r in reads if _read(module, _held(module, r))), None)
+            found = next((r for r in reads if _read(module, _chain_of_views(module, r))), None)
             return found is not None and not _waits(module, node, found)
     return False
 
 
-def _held(module: Module, node: cst.CSTNode) -> cst.CSTNode:
+def _chain_of_views(module: Module, node: cst.CSTNode) -> cst.CSTNode:
     """Return the longest chain of views of `node`: they read nothing."""
     above = module.parent(node)
     while isinstance(above, cst.Attribute) and above.attr.value in _VIEWS:

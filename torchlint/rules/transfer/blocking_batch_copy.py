@@ -288,7 +288,7 @@ class _Memory:
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     """Yield a hit for a copy of a batch for which the host waits every step."""
     transfer = blocking_move(module, node)
-    if transfer is None or not _counts(module, node, transfer):
+    if transfer is None or not _is_batch_copy(module, node, transfer):
         return
     if only_copied_back(module, node):
         yield Hit(node, severity=Severity.INFO, message=_BACK, named=False)
@@ -313,11 +313,11 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         if (any(costs) or not costs) and not evaluates:
             yield Hit(node, severity=severity, message=_WORKERS, named=False)
         return
-    message, words = _said(module, memory, network, wait)
+    message, words = _message(module, memory, network, wait)
     yield Hit(node, words, _pinning(module, transfer, memory), severity, message, named=False)
 
 
-def _counts(module: Module, node: cst.Call, transfer: Transfer) -> bool:
+def _is_batch_copy(module: Module, node: cst.Call, transfer: Transfer) -> bool:
     """Say whether a copy is known to be one of a batch that a loader gives, and no framework's."""
     if not said_somewhere(module, _speaks_of_a_loader):
         return False
@@ -337,7 +337,7 @@ def _memory(module: Module, node: cst.Call, transfer: Transfer) -> _Memory:
     return _Memory(loaders, unpinned, all(each is True for each in pins), alone)
 
 
-def _said(
+def _message(
     module: Module, memory: _Memory, network: cst.Call | None, wait: cst.BaseExpression | None
 ) -> tuple[str, dict[str, str]]:
     """Return the sentence about a copy, with what it says of its step and its loader."""
@@ -455,7 +455,7 @@ def _fix(module: Module, transfer: Transfer, pins: _Pins) -> Fix | None:
     of them, and for its loaders."""
     if transfer.given & _COPIES:
         return None
-    whys = _whys(module, transfer)
+    whys = _may_change(module, transfer)
     edit = Replace(transfer.call, with_keyword(transfer.call, "non_blocking", cst.Name("True")))
     # No loader makes a mask of blocks.
     refused = said_somewhere(module, _refuses) and not _of_named_loader(module, transfer.call)
@@ -465,7 +465,7 @@ def _fix(module: Module, transfer: Transfer, pins: _Pins) -> Fix | None:
     edits: list[NodeEdit] = [edit]
     alike = True
     for other in _beside(module, transfer):
-        its = _whys(module, other)
+        its = _may_change(module, other)
         if its is not None and not other.given & _COPIES:
             new = with_keyword(other.call, "non_blocking", cst.Name("True"))
             edits.append(Replace(other.call, new))
@@ -511,7 +511,7 @@ def _may_be_host(module: Module, transfer: Transfer) -> bool:
     return said and transfer.target.value in given and not from_loader
 
 
-def _whys(module: Module, transfer: Transfer) -> set[tuple[str, str]] | None:
+def _may_change(module: Module, transfer: Transfer) -> set[tuple[str, str]] | None:
     """Return the keys of what a copy without waiting may change, each with what is to be taken for
     granted that it does not, empty for nothing; None where what is moved may well be no tensor."""
     tensor = inferred(module, transfer.source).kind == "tensor"
@@ -558,11 +558,11 @@ def _moves(module: Module, line: cst.BaseStatement) -> list[Transfer]:
     moves = [(call, blocking_move(module, call)) for call in calls]
     if not any(move is not None for _, move in moves):
         return []
-    found = [_alike(module, call) if move is None else move for call, move in moves]
+    found = [_second_move(module, call) if move is None else move for call, move in moves]
     return [each for each in found if each is not None]
 
 
-def _alike(module: Module, call: cst.Call) -> Transfer | None:
+def _second_move(module: Module, call: cst.Call) -> Transfer | None:
     """Return the move of another tensor of the host, which stands in one statement with those of a
     batch."""
     transfer = transfer_of(module, call)

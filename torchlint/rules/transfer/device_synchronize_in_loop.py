@@ -163,12 +163,16 @@ rule = Rule(
 @rule.on(cst.Call, about=synchroniser, calls=SYNCHRONISERS)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     home = module.function(node)
-    near = {call: _spelled(module, call) for call in _near(module, node)}
+    near = {call: _spelled(module, call) for call in _calls_nearby(module, node)}
     # Who times the whole of a loop needs no wait in each of its iterations.
     for site in call_sites(module, home) if home and not module.loops(node) else ():
-        beside = {call: _spelled(module, call) for call in _near(module, site)}
+        beside = {call: _spelled(module, call) for call in _calls_nearby(module, site)}
         near.update((call, name) for call, name in beside.items() if name.startswith("time."))
-    if any(map(_MEMORY.search, near.values())) or _ordered(module, node) or _asked(module, node):
+    if (
+        any(map(_MEMORY.search, near.values()))
+        or _ordered(module, node)
+        or _is_asked_for(module, node)
+    ):
         return
     given = {"name": synchroniser(module, node) or ""}
     clocks = [call for call, spelled in near.items() if _CLOCK.search(spelled)]
@@ -185,7 +189,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         yield Hit(node, given, severity=Severity.INFO, message=_TIMED)
 
 
-def _near(module: Module, node: cst.Call) -> Iterator[cst.Call]:
+def _calls_nearby(module: Module, node: cst.Call) -> Iterator[cst.Call]:
     """Yield the calls in the statements beside the wait, and beside the ``if`` that holds it."""
     at = module.statement(node)
     while True:
@@ -230,7 +234,7 @@ def _ordered(module: Module, node: cst.Call) -> bool:
     return False
 
 
-def _asked(module: Module, node: cst.Call) -> bool:
+def _is_asked_for(module: Module, node: cst.Call) -> bool:
     """Say whether a setting about timing asks for the wait."""
     return any(
         _TIMING.search(name)

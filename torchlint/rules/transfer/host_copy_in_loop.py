@@ -330,9 +330,9 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     if _is_needed(module, node, copy, whole):
         return
-    seen = _seen(module, node, copy, whole)
+    seen = _described(module, node, copy, whole)
     if not _is_left_alone(module, seen):
-        yield _found(module, seen)
+        yield _hit_for(module, seen)
 
 
 def _is_needed(module: Module, node: cst.Call, copy: HostRead, whole: cst.CSTNode) -> bool:
@@ -347,7 +347,7 @@ def _is_needed(module: Module, node: cst.Call, copy: HostRead, whole: cst.CSTNod
     )
 
 
-def _seen(module: Module, node: cst.Call, copy: HostRead, whole: cst.CSTNode) -> _Seen:
+def _described(module: Module, node: cst.Call, copy: HostRead, whole: cst.CSTNode) -> _Seen:
     apart, forced = taken_apart(module, whole), worked_on_by_host(module, node)
     number = is_scalar(module, copy)
     evaluates = heat_of(module, node).grade is Grade.EVAL and not number
@@ -377,7 +377,7 @@ def _is_left_alone(module: Module, seen: _Seen) -> bool:
     )
 
 
-def _found(module: Module, seen: _Seen) -> Hit:
+def _hit_for(module: Module, seen: _Seen) -> Hit:
     """Return the finding of a copy: its fix, or what can be done in its place, and in how far the
     step is spared the wait."""
     node, copy, whole, by_parts = seen.node, seen.copy, seen.whole, seen.by_parts

@@ -194,7 +194,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     written = bool(values) and None not in values
     if not written and size is None and not _is_python_number(module, data):
         return
-    place, target = _place(module, node)
+    place, target = _upload(module, node)
     if place is None:
         return
     if (
@@ -273,7 +273,7 @@ def _fits(module: Module, data: cst.BaseExpression, dtype: cst.BaseExpression | 
     return low <= number <= high and (name in _RANGES or isinstance(data, (cst.Integer, cst.Name)))
 
 
-def _place(module: Module, node: cst.Call) -> tuple[cst.Call | None, cst.BaseExpression | None]:
+def _upload(module: Module, node: cst.Call) -> tuple[cst.Call | None, cst.BaseExpression | None]:
     """Return the call that brings the number to the device, the factory's own or the move of it,
     and the device."""
     given = keyword_argument(module, node, "device")

@@ -171,7 +171,7 @@ def check(node: cst.Assign, module: Module) -> Iterator[Hit]:
     name = module.name(call.func)
     if name not in _TORCH and name not in _NUMPY:
         return
-    parts = _parts(call, name)
+    parts = _joined_parts(call, name)
     grown = [p for p in (parts[:1] + parts[1:][-1:]) if p.deep_equals(place)]
     loop = _loop(module, node, place) if len(grown) == 1 else None
     if loop is None or (name in _NUMPY and not _collects_results(module, loop, parts)):
@@ -237,7 +237,7 @@ def _used_beside(module: Module, read: cst.CSTNode, part: cst.Subscript) -> bool
     return above is not part and attr_of(above) not in _FACTS
 
 
-def _parts(call: cst.Call, name: str) -> list[cst.BaseExpression]:
+def _joined_parts(call: cst.Call, name: str) -> list[cst.BaseExpression]:
     if name == "numpy.append":
         return [arg.value for arg in call.args[:2]]
     first = next(

@@ -41,7 +41,8 @@ def always_given(others: Say, text: str, cls: str, name: str, position: int) -> 
         position: its place among the arguments of a call.
     """
     leaves_out, gives = (
-        functools.partial(each, cls, name, str(position)) for each in (_leaves_out, _gives)
+        functools.partial(each, cls, name, str(position))
+        for each in (_leaves_out, _some_call_gives)
     )
     if leaves_out(text) or others(leaves_out, near=False) is not False:
         return False
@@ -50,16 +51,16 @@ def always_given(others: Say, text: str, cls: str, name: str, position: int) -> 
 
 def _leaves_out(cls: str, name: str, position: str, text: str) -> bool:
     """Say whether a file that is no test may call an object of a class without a parameter."""
-    told = _told(cls, name, position, text)
+    told = _calls_that_give(cls, name, position, text)
     return told is None or not all(told)
 
 
-def _gives(cls: str, name: str, position: str, text: str) -> bool:
-    return bool(_told(cls, name, position, text))
+def _some_call_gives(cls: str, name: str, position: str, text: str) -> bool:
+    return bool(_calls_that_give(cls, name, position, text))
 
 
 @functools.lru_cache(maxsize=_KEPT)
-def _told(cls: str, name: str, position: str, text: str) -> list[bool] | None:
+def _calls_that_give(cls: str, name: str, position: str, text: str) -> list[bool] | None:
     """Return of each call of an object of a class whether it gives a parameter; None where not all
     calls are in view."""
     if not concerns(cls, text) or TESTED.search(text) is not None:
@@ -68,7 +69,7 @@ def _told(cls: str, name: str, position: str, text: str) -> list[bool] | None:
     if tree is None:
         return None
     above = parents(tree)
-    held = _held(cls, tree, above)
+    held = _holders(cls, tree, above)
     if not held:
         return None if held is None else []
     return [
@@ -78,7 +79,7 @@ def _told(cls: str, name: str, position: str, text: str) -> list[bool] | None:
     ]
 
 
-def _held(cls: str, tree: ast.Module, above: Above) -> set[str] | None:
+def _holders(cls: str, tree: ast.Module, above: Above) -> set[str] | None:
     """Return what holds objects of a class, as its code reads; None where other code may."""
     held: set[str] = set()
     for node in above:

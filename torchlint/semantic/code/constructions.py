@@ -55,17 +55,17 @@ class Parameter(NamedTuple):
                         found.add(None)
                 elif (
                     type(node) in _SAYING
-                    and _says(node, name)
+                    and _reads_name(node, name)
                     and not _only_names(node, above[node])
                 ):
                     alias = _alias(node, above)
                     if not alias:
-                        found.add(self._given(node, above))
+                        found.add(self._argument_given(node, above))
                     elif alias not in names:
                         names.append(alias)
         return found
 
-    def _given(self, node: ast.AST, above: dict[ast.AST, ast.AST]) -> Value:
+    def _argument_given(self, node: ast.AST, above: dict[ast.AST, ast.AST]) -> Value:
         call = above[node]
         if not isinstance(call, ast.Call) or call.func is not node:
             return None
@@ -97,7 +97,7 @@ class Parameter(NamedTuple):
         return ast.unparse(value) if value is not None else None
 
 
-def _says(node: ast.AST, name: str) -> bool:
+def _reads_name(node: ast.AST, name: str) -> bool:
     if isinstance(node, ast.Constant):
         return bool(node.value == name)
     return last_name(node) == name and not isinstance(getattr(node, "ctx", None), ast.Store)

@@ -49,7 +49,7 @@ def check_left_off(tree: Tree, names: Names, test: cst.BaseExpression) -> bool:
     if cls is None or not text.startswith("self.") or not _CHECK_NAME.search(text):
         return False
     given = list(given_to(tree, cls, text[len("self.") :]))
-    return bool(given) and all(_off(names, each) for each in given)
+    return bool(given) and all(_is_off(names, each) for each in given)
 
 
 def given_to(tree: Tree, cls: cst.ClassDef, name: str) -> Iterator[cst.BaseExpression]:
@@ -62,7 +62,7 @@ def given_to(tree: Tree, cls: cst.ClassDef, name: str) -> Iterator[cst.BaseExpre
             yield field.value
 
 
-def _off(names: Names, node: cst.BaseExpression) -> bool:
+def _is_off(names: Names, node: cst.BaseExpression) -> bool:
     """Say whether a value is False, or a parameter that is False by default."""
     if truth(node) is not None or not isinstance(node, cst.Name):
         return truth(node) is False

@@ -78,10 +78,10 @@ class Decided:
                 values = tuple(self._value(each.value) for each in elements)
                 return _UNKNOWN if _UNKNOWN in values else values
             case cst.Name():
-                return self._held(node)
+                return self._constant_of(node)
         return _UNKNOWN
 
-    def _held(self, name: cst.Name) -> object:
+    def _constant_of(self, name: cst.Name) -> object:
         """Return the one constant that a name may hold where it is read."""
         scope, bindings = self.names.bindings(name.value, name)
         if (

@@ -87,7 +87,7 @@ def fails_before(module: Module, node: cst.CSTNode) -> str | None:
             ended = _ended(module, above)
             found = ended[1] if ended is not None and module.before(ended[0], child) else None
         else:
-            found = _first_failure(module, _around(module, above, child))
+            found = _first_failure(module, _run_before(module, above, child))
         child = above
     return found or _never_made(module, node)
 
@@ -195,7 +195,7 @@ def _binds_unseen(module: Module) -> bool:
     )
 
 
-def _around(module: Module, above: cst.CSTNode, child: cst.CSTNode) -> Iterator[cst.CSTNode]:
+def _run_before(module: Module, above: cst.CSTNode, child: cst.CSTNode) -> Iterator[cst.CSTNode]:
     """Yield what has run of a statement, or of a line, when a part of it does."""
     if isinstance(above, cst.BaseSmallStatement):
         yield above
@@ -328,7 +328,7 @@ def _given_by_others(module: Module, name: str) -> bool:
     """Say whether another file may bind a name of this one: as an attribute of its module or a
     builtin, or as it executes the file's text."""
     stem = os.path.splitext(os.path.basename(module.filename))[0]
-    gives = functools.partial(_gives, name, stem)
+    gives = functools.partial(_assigns_attribute, name, stem)
     return module.outside.others_say(gives, near=False) is not False or _runs_texts(module, stem)
 
 
@@ -337,7 +337,7 @@ def _runs_texts(module: Module, stem: str) -> bool:
     return module.outside.others_say(runs, near=False) is not False
 
 
-def _gives(name: str, stem: str, text: str) -> bool:
+def _assigns_attribute(name: str, stem: str, text: str) -> bool:
     """Say whether a text assigns an attribute that a module or the builtins may have."""
     if name not in text:
         return False

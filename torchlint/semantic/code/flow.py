@@ -70,7 +70,7 @@ class Flow:
             scope, bindings = self.names.bindings(func.value, func)
             return self._bound(bindings) or self._by_value(func, scope, bindings)
         if type(func) is cst.Subscript:
-            return self._kept(func.value)
+            return self._functions_in_dict(func.value)
         if type(func) is not cst.Attribute:
             return []
         receiver = func.value
@@ -131,10 +131,10 @@ class Flow:
                 cst.Subscript(value=held)
                 | cst.Call(func=cst.Attribute(value=held, attr=cst.Name("get")))
             ):
-                return self._kept(held)
+                return self._functions_in_dict(held)
         return []
 
-    def _kept(self, held: cst.BaseExpression) -> list[Function]:
+    def _functions_in_dict(self, held: cst.BaseExpression) -> list[Function]:
         """Return the functions that a dictionary holds which is written out, where it holds nothing
         else: ``LOSSES = {"l1": l1, "l2": l2}``."""
         table = self.names.sole_definition(held) if isinstance(held, cst.Name) else None
@@ -284,13 +284,13 @@ class Flow:
 
     def reads(self, scope: cst.CSTNode, name: str) -> list[cst.Name]:
         """Return the reads of `name` inside `scope`; ``x += 1`` counts as a write only."""
-        return self._told(scope, name, writes=False)
+        return self._writes_or_reads(scope, name, writes=False)
 
     def writes(self, scope: cst.CSTNode, name: str) -> list[cst.Name]:
         """Return the places inside `scope` that bind `name`, augmented assignments included."""
-        return self._told(scope, name, writes=True)
+        return self._writes_or_reads(scope, name, writes=True)
 
-    def _told(self, scope: cst.CSTNode, name: str, *, writes: bool) -> list[cst.Name]:
+    def _writes_or_reads(self, scope: cst.CSTNode, name: str, *, writes: bool) -> list[cst.Name]:
         """Return the writes of a name inside `scope`, or else its reads."""
         if (name, writes) not in self._told_apart:
             every = self.names_in(self.tree.root, name)

@@ -107,7 +107,7 @@ def sole_binding(module: Module, call: cst.BaseExpression) -> str | None:
     ):
         return None
     if target.value in module.names.outer.get(owner, ()) or any(
-        isinstance(a, cst.ClassDef) for a in _around(home, tree)
+        isinstance(a, cst.ClassDef) for a in _holders(home, tree)
     ):
         return None
     reads = reads_of(module, tree.root if owner is tree.root else owner, target.value)
@@ -126,7 +126,7 @@ def _is_value(call: cst.BaseExpression, home: cst.Assign, tree: Tree) -> bool:
     return above is home
 
 
-def _around(node: cst.CSTNode, tree: Tree) -> Iterator[cst.CSTNode]:
+def _holders(node: cst.CSTNode, tree: Tree) -> Iterator[cst.CSTNode]:
     """Yield what holds a statement, up to the function that it belongs to."""
     for above in tree.ancestors(node):
         if isinstance(above, cst.FunctionDef):

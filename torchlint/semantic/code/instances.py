@@ -41,15 +41,17 @@ class Instances:
 
     def class_of(self, node: cst.BaseExpression) -> cst.ClassDef | None:
         """Return the one class of this file that an expression is an instance of, or None."""
-        return _only(self._classes(node))
+        return _sole_class(self._classes(node))
 
     def class_held(self, container: cst.Name) -> cst.ClassDef | None:
         """Return the one class of this file whose instances a list or dictionary holds."""
         _, bindings = self.names.bindings(container.value, container)
         values = [each.value if each.kind == "assign" else None for each in bindings]
-        return _only(frozenset().union(*(self._held(value) for value in values)))
+        return _sole_class(
+            frozenset().union(*(self._classes_of_elements(value) for value in values))
+        )
 
-    def _held(self, value: cst.BaseExpression | None) -> Classes:
+    def _classes_of_elements(self, value: cst.BaseExpression | None) -> Classes:
         """Return the classes of the elements of ``{key: C() for …}``, ``[C() for …]``,
         ``defaultdict(C)``, or of a literal."""
         match value:
@@ -71,15 +73,17 @@ class Instances:
                 return _NOTHING
             case cst.Name(name):
                 scope, bindings = self.names.bindings(name, node)
-                return self._once((scope, name), [self._bound(each) for each in bindings])
+                return self._remembered((scope, name), [self._bound(each) for each in bindings])
             case cst.Attribute(value=cst.Name("self"), attr=cst.Name(name)):
                 cls = self.tree.class_of(node)
-                return self._once((cls, name), [self._stored_in(cls, name)]) if cls else _UNKNOWN
+                return (
+                    self._remembered((cls, name), [self._stored_in(cls, name)]) if cls else _UNKNOWN
+                )
             case cst.IfExp(body=one, orelse=other):
                 return self._classes(one) | self._classes(other)
         return _UNKNOWN
 
-    def _once(self, key: object, parts: list[Iterator[Classes]]) -> Classes:
+    def _remembered(self, key: object, parts: list[Iterator[Classes]]) -> Classes:
         """Work out each name once; what a name says of itself, ``net = net.to(device)``, says
         nothing."""
         if key in self._known:
@@ -139,13 +143,13 @@ class Instances:
         if any(True for _ in self.tree.within(made.body, cst.Yield)):
             return _UNKNOWN
         parts = (self._classes(value) for value in values if value is not None)
-        return self._once(made, [parts]) if values else _UNKNOWN
+        return self._remembered(made, [parts]) if values else _UNKNOWN
 
     def _bound(self, binding: Binding) -> Iterator[Classes]:
         if binding.kind in ("assign", "unpack") and binding.value is not None:
             yield self._classes(binding.value)
         elif binding.kind == "param" and isinstance(binding.node, cst.Param):
-            yield from self._given(binding.node)
+            yield from self._classes_passed(binding.node)
         else:
             yield _UNKNOWN
 
@@ -157,7 +161,7 @@ class Instances:
                 assert isinstance(node, (cst.Assign, cst.AnnAssign, cst.AugAssign))
                 targets = [node.target] if isinstance(node, cst.AugAssign) else targets_of(node)
                 for target in targets:
-                    for each, value in _parts(target, node.value):
+                    for each, value in _stored_attributes(target, node.value):
                         self._stored.setdefault(each.attr.value, []).append((each, value))
         family = {*self.scopes.lineage(cls), *self.scopes.subclasses(cls)}
         found = False
@@ -171,7 +175,7 @@ class Instances:
         if not found:
             yield _UNKNOWN
 
-    def _given(self, param: cst.Param) -> Iterator[Classes]:
+    def _classes_passed(self, param: cst.Param) -> Iterator[Classes]:
         """Yield what a parameter is by its annotation, else by what each call passes."""
         if param.annotation is not None:
             cls = self.scopes.local_class(param.annotation.annotation)
@@ -243,7 +247,7 @@ class Instances:
         return given[0] if given else param.default
 
 
-def _only(classes: Classes) -> cst.ClassDef | None:
+def _sole_class(classes: Classes) -> cst.ClassDef | None:
     return next(iter(classes)) if len(classes) == 1 else None
 
 
@@ -255,7 +259,7 @@ def _wraps(value: cst.BaseExpression | None, target: cst.Attribute) -> bool:
     return False
 
 
-def _parts(
+def _stored_attributes(
     target: cst.BaseExpression, value: cst.BaseExpression | None
 ) -> Iterator[tuple[cst.Attribute, cst.BaseExpression | None]]:
     """Yield the attributes that an assignment stores to, with what is known to be stored."""
@@ -264,4 +268,4 @@ def _parts(
     elif isinstance(target, (cst.Tuple, cst.List)):
         values = one_by_one(target, value)
         for element, each in zip(target.elements, values, strict=True):
-            yield from _parts(element.value, each)
+            yield from _stored_attributes(element.value, each)

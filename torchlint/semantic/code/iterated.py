@@ -17,35 +17,35 @@ def hands_out(tree: Tree, scopes: Scopes, cls: cst.ClassDef) -> str | None:
     init, begin = scopes.method(cls, "__init__"), scopes.method(cls, "__iter__")
     if init is None or begin is None:
         return None
-    step, held = scopes.method(cls, "__next__"), _held(tree, cls, init)
+    step, held = scopes.method(cls, "__next__"), _parameters_held(tree, cls, init)
     given = [
         value
         for function in (begin, step)
-        for value in (_given(tree, function) if function is not None else ())
+        for value in (_handed_out(tree, function) if function is not None else ())
         if not is_name(value, "self")
     ]
     found = {_source(tree, value, held) for value in given}
     return found.pop() if len(found) == 1 else None
 
 
-def _held(tree: Tree, cls: cst.ClassDef, init: cst.FunctionDef) -> dict[str, str]:
+def _parameters_held(tree: Tree, cls: cst.ClassDef, init: cst.FunctionDef) -> dict[str, str]:
     """Return the attributes that hold a parameter of the constructor, or what iterates over it."""
     params = {param.name.value for param in init.params.params}
     held: dict[str, str] = {}
     for node in tree.within(cls.body, cst.Assign, nested=True):
         value = _unwrapped(node.value) if isinstance(node, cst.Assign) else None
         for each in node.targets if isinstance(node, cst.Assign) else ():
-            attr = _own(each.target)
+            attr = _own_attribute(each.target)
             if attr is not None and is_name(value, *params) and tree.function(node) is init:
                 held[attr] = value.value
-            elif attr is not None and (name := held.get(_own(value) or "")):
+            elif attr is not None and (name := held.get(_own_attribute(value) or "")):
                 held[attr] = name
             elif attr is not None:
                 held.pop(attr, None)
     return held
 
 
-def _given(tree: Tree, function: cst.FunctionDef) -> Iterator[cst.BaseExpression | None]:
+def _handed_out(tree: Tree, function: cst.FunctionDef) -> Iterator[cst.BaseExpression | None]:
     """Yield what a function hands out, ``yield from`` as what is iterated there."""
     kind = cst.Yield if any(True for _ in tree.within(function, cst.Yield)) else cst.Return
     for node in tree.within(function, kind):
@@ -53,13 +53,13 @@ def _given(tree: Tree, function: cst.FunctionDef) -> Iterator[cst.BaseExpression
         if isinstance(value, cst.From):
             yield value.item
         else:
-            yield value if _own(value) is None else None
+            yield value if _own_attribute(value) is None else None
 
 
 def _source(tree: Tree, value: cst.BaseExpression | None, held: dict[str, str]) -> str | None:
     """Return the parameter that an expression iterates, or of which it is an element."""
     value = _unwrapped(value)
-    if (attr := _own(value)) is not None:
+    if (attr := _own_attribute(value)) is not None:
         return held.get(attr)
     function = tree.function(value) if isinstance(value, cst.Name) else None
     if function is None or not isinstance(value, cst.Name):
@@ -69,9 +69,11 @@ def _source(tree: Tree, value: cst.BaseExpression | None, held: dict[str, str]) 
         match tree.parents[name]:
             case cst.AssignTarget() as target:
                 line = tree.parents[target]
-                found.append(_own(_unwrapped(line.value)) if isinstance(line, cst.Assign) else None)
+                found.append(
+                    _own_attribute(_unwrapped(line.value)) if isinstance(line, cst.Assign) else None
+                )
             case cst.For(target=target, iter=iterated) if target is name:
-                found.append(_own(_unwrapped(iterated)))
+                found.append(_own_attribute(_unwrapped(iterated)))
             case cst.Element() as part:
                 found.append(_counted(tree, part))
             case cst.AugAssign() | cst.AsName():
@@ -88,7 +90,7 @@ def _counted(tree: Tree, part: cst.Element) -> str | None:
             target=cst.Tuple(elements=[_, last]),
             iter=cst.Call(func=cst.Name("enumerate"), args=[cst.Arg(value=held), *_]),
         ) if last is part:
-            return _own(held)
+            return _own_attribute(held)
     return None
 
 
@@ -100,7 +102,7 @@ def _unwrapped(node: cst.CSTNode | None) -> cst.BaseExpression | None:
     return node if isinstance(node, cst.BaseExpression) else None
 
 
-def _own(node: cst.CSTNode | None) -> str | None:
+def _own_attribute(node: cst.CSTNode | None) -> str | None:
     """Return the attribute of `self` that an expression is."""
     own = isinstance(node, cst.Attribute) and is_name(node.value, "self")
     return attr_of(node) if own else None

@@ -142,10 +142,10 @@ class _Reader:
             ast.AsyncFunctionDef: self._async_function_def,
             ast.ClassDef: self._class_def,
             ast.If: self._if,
-            ast.For: self._for,
+            ast.For: self._for_loop,
             ast.AsyncFor: self._async_for,
             ast.While: self._while,
-            ast.With: self._with,
+            ast.With: self._with_block,
             ast.AsyncWith: self._async_with,
             ast.Try: self._try,
             ast.Expr: self._expr,
@@ -374,7 +374,7 @@ class _Reader:
                 return new.If(spelling, test, body, self._if(below[0]))
         return new.If(spelling, test, body, self._else(below))
 
-    def _for(self, node: Any, asynchronous: Any = None) -> Any:
+    def _for_loop(self, node: Any, asynchronous: Any = None) -> Any:
         spelling = self._spelling
         target, over = (
             self._made[type(node.target)](node.target),
@@ -385,14 +385,14 @@ class _Reader:
         )
 
     def _async_for(self, node: Any) -> Any:
-        return self._for(node, new.Asynchronous(self._spelling))
+        return self._for_loop(node, new.Asynchronous(self._spelling))
 
     def _while(self, node: Any) -> Any:
         spelling = self._spelling
         test = self._made[type(node.test)](node.test)
         return new.While(spelling, test, self._suite(node.body), self._else(node.orelse))
 
-    def _with(self, node: Any, asynchronous: Any = None) -> Any:
+    def _with_block(self, node: Any, asynchronous: Any = None) -> Any:
         made, spelling = self._made, self._spelling
         items = []
         for each in node.items:
@@ -404,7 +404,7 @@ class _Reader:
         return new.With(spelling, items, self._suite(node.body), asynchronous)
 
     def _async_with(self, node: Any) -> Any:
-        return self._with(node, new.Asynchronous(self._spelling))
+        return self._with_block(node, new.Asynchronous(self._spelling))
 
     def _try(self, node: Any) -> Any:
         spelling = self._spelling
@@ -569,13 +569,13 @@ class _Reader:
         spelling = self._spelling
         value = self._made[type(node.value)](node.value)
         index = node.slice
-        if type(index) is ast.Tuple and self._bare(index):
+        if type(index) is ast.Tuple and self._is_bare_tuple(index):
             parts = [new.SubscriptElement(spelling, self._index(each)) for each in index.elts]
         else:
             parts = [new.SubscriptElement(spelling, self._index(index))]
         return new.Subscript(spelling, value, parts)
 
-    def _bare(self, node: ast.Tuple) -> bool:
+    def _is_bare_tuple(self, node: ast.Tuple) -> bool:
         """Say whether a tuple in brackets has no parentheses of its own.
 
         Raises:

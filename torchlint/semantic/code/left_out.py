@@ -59,8 +59,8 @@ def never_given(others: Say, text: str, cls: str, name: str, position: int) -> b
     todo = [Passed(cls, _FORWARD, position), *handed]
     if any(_said_here(tree, each) is None for each in todo):
         return False
-    return others(functools.partial(_gives, name), near=False) is False and all(
-        _never(others, tree, each) for each in todo
+    return others(functools.partial(_gives_parameter, name), near=False) is False and all(
+        _no_call_says(others, tree, each) for each in todo
     )
 
 
@@ -71,7 +71,7 @@ def _said_here(tree: ast.Module, at: Passed) -> bool | None:
     return None if _calls_in(at.function, at.position, tree) else True
 
 
-def _never(others: Say, tree: ast.Module, at: Passed) -> bool:
+def _no_call_says(others: Say, tree: ast.Module, at: Passed) -> bool:
     """Say whether no call of a function, or of an object of a class, says anything at a place."""
     place = str(at.position)
     if at.function != _FORWARD:
@@ -80,11 +80,11 @@ def _never(others: Say, tree: ast.Module, at: Passed) -> bool:
     may = functools.partial(_may_give, at.cls, place)
     if others(may, near=False) is not False:
         return False
-    made = functools.partial(_makes, at.cls)
+    made = functools.partial(_makes_objects, at.cls)
     return _said_here(tree, at) is True or others(made, near=False) is True
 
 
-def _gives(name: str, text: str) -> bool:
+def _gives_parameter(name: str, text: str) -> bool:
     """Say whether a file that is no test gives a parameter of a name, by keyword or key."""
     if name not in text or TESTED.search(text) is not None:
         return False
@@ -123,7 +123,7 @@ def _handed(text: str) -> dict[str, frozenset[Passed] | None]:
             if isinstance(value, ast.Constant) and value.value is None:
                 continue
             own = isinstance(value, ast.Name) and value.id == name
-            place = _place(name, function) if own and before is not None else None
+            place = _place_of_none(name, function) if own and before is not None else None
             if before is None or place is None or function is None:
                 found[name] = None
             else:
@@ -152,7 +152,9 @@ def _values(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
             yield name, value
 
 
-def _place(name: str, function: ast.FunctionDef | ast.AsyncFunctionDef | None) -> int | None:
+def _place_of_none(
+    name: str, function: ast.FunctionDef | ast.AsyncFunctionDef | None
+) -> int | None:
     """Return the place of a parameter that is None by default and gets no other value; None for
     another name."""
     if function is None:
@@ -203,12 +205,15 @@ def _calls_in(function: str, position: int, tree: ast.Module, name: str | None =
     return any(
         isinstance(node, ast.Call)
         and last_name(node.func) == function
-        and (_says(node, position) or (name and any(each.arg == name for each in node.keywords)))
+        and (
+            _says_position(node, position)
+            or (name and any(each.arg == name for each in node.keywords))
+        )
         for node in walk(tree)
     )
 
 
-def _says(call: ast.Call, position: int) -> bool:
+def _says_position(call: ast.Call, position: int) -> bool:
     starred = any(isinstance(arg, ast.Starred) for arg in call.args)
     return starred or len(call.args) > position or any(each.arg is None for each in call.keywords)
 
@@ -249,7 +254,7 @@ def _spoken(text: str) -> frozenset[str] | None:
     )
 
 
-def _makes(cls: str, text: str) -> bool:
+def _makes_objects(cls: str, text: str) -> bool:
     """Say whether a file holds objects of a class."""
     tree = parsed(text) if concerns(cls, text) else None
     return tree is not None and _objects(cls, 1 << 30, tree) is True
@@ -323,7 +328,7 @@ def _is_seen(node: ast.AST, position: int, above: dict[ast.AST, ast.AST]) -> boo
         return True
     match up:
         case ast.Call(func=func) if func is node:
-            return not _says(up, position)
+            return not _says_position(up, position)
         case ast.Call(func=func):
             return _RUNS.search(last_name(func)) is None
         case ast.Return():  # ``def get_decoder(self): return self.decoder``

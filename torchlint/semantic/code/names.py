@@ -333,13 +333,13 @@ class Names:
         That is ``this = sys.modules[__name__]``, or ``from package import this`` in
         ``package/this.py``.
         """
-        if type(node) is not cst.Name or node.value not in self._own:
+        if type(node) is not cst.Name or node.value not in self._own_names:
             return False
         _, bindings = self.bindings(node.value, node)
         return len(bindings) == 1 and self._is_own(bindings[0])
 
     @cached_property
-    def _own(self) -> frozenset[str]:
+    def _own_names(self) -> frozenset[str]:
         """The names that somewhere in the file may be one for its own module."""
         return frozenset(
             name

@@ -78,13 +78,13 @@ def only_with_option(module: Module, function: cst.FunctionDef | None) -> cst.Ba
 
 
 def _left_off(module: Module, test: cst.BaseExpression, needed: bool) -> bool:
-    place, wanted = _asked(test, needed)
+    place, wanted = _asked_place(test, needed)
     if not isinstance(place, cst.Attribute) or _WHOLE.search(place.attr.value):
         return False
-    return _off(module, place, wanted)
+    return _is_never_on(module, place, wanted)
 
 
-def _asked(test: cst.BaseExpression, needed: bool) -> tuple[cst.BaseExpression | None, str]:
+def _asked_place(test: cst.BaseExpression, needed: bool) -> tuple[cst.BaseExpression | None, str]:
     """Return the place that a test asks about, and what it has to hold."""
     match test:
         case cst.Attribute() if needed:
@@ -107,7 +107,7 @@ def _asked(test: cst.BaseExpression, needed: bool) -> tuple[cst.BaseExpression |
 
 
 @question(ground=True)
-def _off(module: Module, place: cst.Attribute, wanted: str) -> bool:
+def _is_never_on(module: Module, place: cst.Attribute, wanted: str) -> bool:
     """Say whether a place does not hold what is wanted by any default, and nothing in the project
     gives it that."""
     cls, name = module.class_of(place), place.attr.value
@@ -168,7 +168,7 @@ def _made_without(module: Module, cls: cst.ClassDef, param: str, wanted: str) ->
         return False
     others = functools.partial(module.outside.others_say, near=False)
     words = (found.cls, str(found.place), *found[2:], wanted)
-    on, off = (functools.partial(_makes, *words, said) for said in ("on", "off"))
+    on, off = (functools.partial(_makes_with, *words, said) for said in ("on", "off"))
     here = found.values(module.text)
     return (
         all(_is_without(module, each, wanted) for each in here)
@@ -205,7 +205,7 @@ def _assigns(name: str, text: str) -> bool:
     return name in text and re.search(assigned, text) is not None
 
 
-def _makes(
+def _makes_with(
     cls: str, place: str, name: str, default: str, wanted: str, said: str, text: str
 ) -> bool:
     """Say whether a file that is no test makes an object of a class with a parameter on, or may do
@@ -243,7 +243,7 @@ def _turned_on_by_place(cls: str, place: str, name: str, wanted: str, text: str)
         if any(isinstance(each, ast.Starred) for each in before):
             return True
         value = ast.unparse(before[-1]) if len(before) > int(place) else ""
-        if value and not _is_off(value, wanted) and not _same(name, value):
+        if value and not _is_off(value, wanted) and not _is_handed_on(name, value):
             return True
     return False
 
@@ -328,13 +328,14 @@ def _turned_on(name: str, wanted: str, text: str) -> bool:
     return (
         name in text
         and any(
-            not _is_off(value, wanted) and not _same(name, value) for value in _given(name, text)
+            not _is_off(value, wanted) and not _is_handed_on(name, value)
+            for value in _values_given(name, text)
         )
         and TESTED.search(text) is None
     )
 
 
-def _given(name: str, text: str) -> Iterator[str]:
+def _values_given(name: str, text: str) -> Iterator[str]:
     word = rf"\w*{re.escape(name)}"
     for pattern in (
         rf"[(,]\s*{word}\s*(?::[^=,()\n]+)?=(?!=)\s*([^,)\n#]+)",
@@ -344,7 +345,7 @@ def _given(name: str, text: str) -> Iterator[str]:
         yield from (found[1] for found in re.finditer(pattern, text))
 
 
-def _same(name: str, value: str) -> bool:
+def _is_handed_on(name: str, value: str) -> bool:
     asked = rf"getattr\([^()]*[\"']{re.escape(name)}[\"'],\s*(False|None)\s*\)"
     return re.search(rf"{re.escape(name)}[\"'\])\s]*$|^{asked}", value) is not None
 
@@ -356,7 +357,8 @@ def _declared_off(name: str, wanted: str, text: str) -> bool:
 
 def _declared_on(name: str, wanted: str, text: str) -> bool:
     return name in text and any(
-        not _is_off(value, wanted) and not _same(name, value) for value in _declared(name, text)
+        not _is_off(value, wanted) and not _is_handed_on(name, value)
+        for value in _declared(name, text)
     )
 
 

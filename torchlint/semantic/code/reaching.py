@@ -57,7 +57,7 @@ class Reaching:
                 # Read in an inner function, or bound by a comprehension: any of the bindings.
                 found.update(dict.fromkeys(b.node for b in bindings))
             else:
-                self._up(start, read.value, found)
+                self._climb(start, read.value, found)
             found.update(dict.fromkeys(self.names.imported_over(read.value, read)))
             self._memory[read] = found
         return list(self._memory[read])
@@ -92,7 +92,7 @@ class Reaching:
                 told.add(above)
         return told
 
-    def _up(self, node: cst.CSTNode, name: str, found: Definitions) -> None:
+    def _climb(self, node: cst.CSTNode, name: str, found: Definitions) -> None:
         """Collect what may be bound before `node` runs, going up to the function or module."""
         while True:
             above = self.tree.parents.get(node)
@@ -105,11 +105,11 @@ class Reaching:
                 if self.flow.writes(above, name):
                     parts = list(above.body)
                     if any(
-                        self._through(part, name, found)
+                        self._bound_by(part, name, found)
                         for part in reversed(parts[: parts.index(node)])
                     ):
                         return
-            elif self._around(above, node, name, found):
+            elif self._bound_around(above, node, name, found):
                 return
             node = above
 
@@ -122,7 +122,9 @@ class Reaching:
             self._parameters = {owner: frozenset(each) for owner, each in names.items()}
         return self._parameters.get(function, frozenset())
 
-    def _around(self, above: cst.CSTNode, node: cst.CSTNode, name: str, found: Definitions) -> bool:
+    def _bound_around(
+        self, above: cst.CSTNode, node: cst.CSTNode, name: str, found: Definitions
+    ) -> bool:
         """Collect what a compound statement around `node` may bind before it; say whether nothing
         earlier counts."""
         if isinstance(above, LOOPS):
@@ -134,7 +136,7 @@ class Reaching:
                 found[above] = None
                 return True
             if not (isinstance(above, cst.For) and node is above.iter):
-                self._all(above.body, name, found)
+                self._all_writes(above.body, name, found)
         elif isinstance(above, cst.With) and node is above.body:
             if any(
                 item.asname is not None and self._binds(item.asname, name) for item in above.items
@@ -142,17 +144,17 @@ class Reaching:
                 found[above] = None
                 return True
         elif isinstance(above, (cst.Try, cst.TryStar)) and node is not above.body:
-            self._all(above.body, name, found)
+            self._all_writes(above.body, name, found)
         return False
 
     def _binds(self, target: cst.CSTNode, name: str) -> bool:
         return bool(self.flow.writes(target, name))
 
-    def _all(self, node: cst.CSTNode, name: str, found: Definitions) -> None:
+    def _all_writes(self, node: cst.CSTNode, name: str, found: Definitions) -> None:
         for write in self.flow.writes(node, name):
             found[self.tree.small_statement(write) or self.tree.statement(write)] = None
 
-    def _through(self, part: cst.CSTNode, name: str, found: Definitions) -> bool:
+    def _bound_by(self, part: cst.CSTNode, name: str, found: Definitions) -> bool:
         """Collect what may be bound when `part` has run; say whether it binds the name whatever
         happens."""
         if not self.flow.writes(part, name):
@@ -161,22 +163,24 @@ class Reaching:
             found[part] = None
             return True
         if isinstance(part, (cst.SimpleStatementLine, cst.BaseSuite)):
-            if part.body and self._gone(part):
+            if part.body and self._never_ends(part):
                 return True
-            return any(self._through(p, name, found) for p in reversed(part.body))
+            return any(self._bound_by(p, name, found) for p in reversed(part.body))
         if isinstance(part, cst.If):
-            first = self._through(part.body, name, found) or self._gone(part.body)
+            first = self._bound_by(part.body, name, found) or self._never_ends(part.body)
             other = part.orelse.body if isinstance(part.orelse, cst.Else) else part.orelse
-            second = other is not None and (self._through(other, name, found) or self._gone(other))
+            second = other is not None and (
+                self._bound_by(other, name, found) or self._never_ends(other)
+            )
             return first and second
         if isinstance(part, cst.With) and not any(
             i.asname and self._binds(i.asname, name) for i in part.items
         ):
-            return self._through(part.body, name, found)
-        self._all(part, name, found)
+            return self._bound_by(part.body, name, found)
+        self._all_writes(part, name, found)
         return False
 
-    def _gone(self, suite: cst.CSTNode) -> bool:
+    def _never_ends(self, suite: cst.CSTNode) -> bool:
         """Say whether what comes behind a block is never reached from it."""
         while isinstance(suite, (cst.BaseSuite, cst.SimpleStatementLine)) and suite.body:
             suite = suite.body[-1]

@@ -75,7 +75,7 @@ class Statements:
             for one, other in zip(ours, theirs, strict=True):
                 kinds = _KINDS.get(type(one))
                 if isinstance(other, kinds) if kinds else not isinstance(other, _COMPOUND):
-                    found[one] = _place(other)
+                    found[one] = _extent(other)
                     if kinds:
                         below, beside = list(_suites(one)), list(_blocks(other))
                         if len(below) == len(beside):
@@ -141,7 +141,7 @@ class Statements:
     @property
     def _first(self) -> _Place | None:
         python = self.python
-        return _place(python.body[0]) if python is not None and python.body else None
+        return _extent(python.body[0]) if python is not None and python.body else None
 
     def _above(self, statement: _Place) -> list[str]:
         """Return the lines of blanks and comments right above a statement, the nearest first."""
@@ -168,7 +168,7 @@ class Statements:
         )
 
 
-def _place(statement: ast.stmt) -> _Place:
+def _extent(statement: ast.stmt) -> _Place:
     row, column = statement.lineno, statement.col_offset
     return _Place(row, column, statement.end_lineno or row, statement.end_col_offset or column)
 

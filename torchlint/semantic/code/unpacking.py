@@ -94,11 +94,11 @@ def _width(cls: ast.ClassDef) -> int | None:
     inner = walk(gets[0])
     if any(isinstance(each, (*DEFS, ast.Lambda, ast.Yield)) for each in inner[1:]):
         return None
-    widths = {_parts(each.value) for each in inner if isinstance(each, ast.Return)}
+    widths = {_count_of_parts(each.value) for each in inner if isinstance(each, ast.Return)}
     return widths.pop() if len(widths) == 1 else None
 
 
-def _parts(node: ast.expr | None) -> int | None:
+def _count_of_parts(node: ast.expr | None) -> int | None:
     if not isinstance(node, ast.Tuple) or any(isinstance(e, ast.Starred) for e in node.elts):
         return None
     return len(node.elts)

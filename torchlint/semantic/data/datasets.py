@@ -135,16 +135,16 @@ def dataset_cost(module: Module, dataset: cst.BaseExpression) -> bool | None:
     if isinstance(value.node, cst.ClassDef) or classes_of_instance(module, value):
         return _class_cost(module, value)
     if isinstance(dataset, cst.Call):
-        return _made(module, dataset)
+        return _costs_to_make(module, dataset)
     if isinstance(dataset, cst.IfExp):
         found = {dataset_cost(module, part) for part in (dataset.body, dataset.orelse)}
     else:
         found = {dataset_cost(module, each) for each in assigned_to(module, dataset)}
-        found |= {dataset_cost(where, each) for where, each in _parts(module, dataset)}
+        found |= {dataset_cost(where, each) for where, each in _stored_and_given(module, dataset)}
     return True if True in found else False if found == {False} else None
 
 
-def _parts(
+def _stored_and_given(
     module: Module, dataset: cst.BaseExpression
 ) -> Iterator[tuple[Module, cst.BaseExpression]]:
     """Yield what a function stores in a table under keys of which it takes one, or gives back as
@@ -169,7 +169,7 @@ def _parts(
                                     yield where, out.elements[at].value
 
 
-def _made(module: Module, call: cst.Call) -> bool | None:
+def _costs_to_make(module: Module, call: cst.Call) -> bool | None:
     name = module.called(call)
     if name.endswith(".TensorDataset") and name.startswith("torch."):
         return False

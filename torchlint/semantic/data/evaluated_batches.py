@@ -198,7 +198,9 @@ def _uses_array(module: Module, part: cst.CSTNode, place: cst.CSTNode) -> bool:
 
 
 def _shown(module: Module, place: cst.BaseExpression) -> bool:
-    sinks = logged_in(module, place) if scalar_reads(module, place) else [*_given(module, place)]
+    sinks = (
+        logged_in(module, place) if scalar_reads(module, place) else [*_logging_sink(module, place)]
+    )
     return any(
         sink.kind in ("show", "take") and not redraws_bar(module, sink.call) for sink in sinks
     )
@@ -210,10 +212,10 @@ def _logs(module: Module, place: cst.BaseExpression) -> bool:
     within = any(
         sink.kind in ("show", "take") and module.is_within(place, sink.call) for sink in sinks
     )
-    return within or any(True for _ in _given(module, place))
+    return within or any(True for _ in _logging_sink(module, place))
 
 
-def _given(module: Module, place: cst.BaseExpression) -> Iterator[Sink]:
+def _logging_sink(module: Module, place: cst.BaseExpression) -> Iterator[Sink]:
     """Yield what a call is as one that logs, where it makes numbers of tensors that it is given."""
     sink = logging_call(module, place) if isinstance(place, cst.Call) else None
     if sink is not None and sink.kind == "show" and any(True for _ in shown_tensors(module, sink)):

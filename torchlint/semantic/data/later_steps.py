@@ -109,7 +109,9 @@ def _runs_of(module: Module, block: cst.IndentedBlock) -> list[list[tuple[Step, 
             runs.append([])
         if step is not None:
             runs[-1].append(step)
-    return [[(step, _place(module, step, steps)) for step in steps] for steps in runs if steps]
+    return [
+        [(step, _loop_before(module, step, steps)) for step in steps] for steps in runs if steps
+    ]
 
 
 def _step(module: Module, line: cst.CSTNode) -> Step | None:
@@ -357,7 +359,7 @@ def _is_fresh(module: Module, made: cst.CSTNode) -> bool:
     return False
 
 
-def _place(module: Module, step: Step, steps: Sequence[Step]) -> Place | None:
+def _loop_before(module: Module, step: Step, steps: Sequence[Step]) -> Place | None:
     """Return the widest loop after which a step may run, where nothing but steps beside it uses
     its object in the loop, or looks at it in one branch now and then."""
     name, loops = step.root.value, module.loops(step.line)
@@ -380,7 +382,11 @@ def _place(module: Module, step: Step, steps: Sequence[Step]) -> Place | None:
             break
         inside = [each for each in others if module.is_within(each, loop)]
         shown = {_shown(module, each, loop) for each in inside}
-        if None in shown or len(shown) > 1 or any(_holds(module, each, step) for each in shown):
+        if (
+            None in shown
+            or len(shown) > 1
+            or any(_is_within_shown(module, each, step) for each in shown)
+        ):
             break
         found = Place(loop, next(iter(shown), None))
     if found is None or heat_of(module, found.loop).hot:
@@ -404,7 +410,11 @@ def _place_of_sum(module: Module, step: Step, steps: Sequence[Step]) -> Place | 
     uses = [*found.reads, *writes_of(module, found.loop, found.name)]
     others = [each for each in uses if not any(module.is_within(each, line) for line in own)]
     shown = {_shown(module, each, found.loop) for each in others}
-    if None in shown or len(shown) > 1 or any(_holds(module, each, step) for each in shown):
+    if (
+        None in shown
+        or len(shown) > 1
+        or any(_is_within_shown(module, each, step) for each in shown)
+    ):
         return None
     return None if heat_of(module, found.loop).hot else Place(found.loop, next(iter(shown), None))
 
@@ -418,7 +428,7 @@ def _seen_by(module: Module, use: cst.Name, loop: cst.For | cst.While) -> list[c
     return shown
 
 
-def _holds(module: Module, shown: cst.If | LogLines | None, step: Step) -> bool:
+def _is_within_shown(module: Module, shown: cst.If | LogLines | None, step: Step) -> bool:
     lines = shown.lines if isinstance(shown, LogLines) else [shown] if shown is not None else ()
     return any(module.is_within(step.line, each) for each in lines)
 

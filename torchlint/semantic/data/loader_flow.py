@@ -107,7 +107,7 @@ class _Tracer:
             case cst.For() | cst.CompFor() if above.iter is node:
                 self._iterated(where, above, path)
             case cst.Arg():
-                self._given(where, above, path)
+                self._follow_argument(where, above, path)
             case cst.Assign() | cst.AnnAssign() | cst.NamedExpr() | cst.WithItem():
                 for target in targets_of(above):
                     if target is not node:
@@ -158,7 +158,7 @@ class _Tracer:
             case cst.Attribute(value=cst.Name("self"), attr=cst.Name(attr)):
                 cls = where.class_of(target)
                 if cls is not None:
-                    self._kept(where, cls, attr, path)
+                    self._follow_attribute(where, cls, attr, path)
             case cst.Subscript():
                 self._bound(where, target.value, (_selector(target), *path))
 
@@ -167,7 +167,7 @@ class _Tracer:
             if where.names.bindings(name, read)[0] is scope:
                 self.follow(where, read, path)
 
-    def _kept(self, where: Module, cls: cst.ClassDef, attr: str, path: Path) -> None:
+    def _follow_attribute(self, where: Module, cls: cst.ClassDef, attr: str, path: Path) -> None:
         """Follow the reads of ``self.attr`` in a class and its relatives."""
         for home, each in self._family(where, cls):
             for node in home.within(each.body, cst.Attribute, nested=True):
@@ -208,7 +208,7 @@ class _Tracer:
             for home, call in self.origin.outside.calling(Definition(where.path, name, "")):
                 self.follow(home, call, path)
 
-    def _given(self, where: Module, arg: cst.Arg, path: Path) -> None:
+    def _follow_argument(self, where: Module, arg: cst.Arg, path: Path) -> None:
         """Follow an argument of a call."""
         call = where.parent(arg)
         if not isinstance(call, cst.Call) or arg.star:

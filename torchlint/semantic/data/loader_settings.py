@@ -70,7 +70,7 @@ _FETCHES = ("__getitem__", "__iter__", "__next__")
 def workers_word(module: Module, loader: cst.Call) -> cst.BaseExpression | None:
     """Return what the file writes for the number of workers, where it can be read at a loader:
     another loader's, a parameter, a constant, an option; None for nothing."""
-    for word in (*_given(module, loader, "num_workers"), *_named_workers(module, loader)):
+    for word in (*_given_elsewhere(module, loader, "num_workers"), *_named_workers(module, loader)):
         if not (isinstance(word, cst.Integer) and int(word.value, 0) == 0):
             return word
     return None
@@ -80,7 +80,7 @@ def workers_word(module: Module, loader: cst.Call) -> cst.BaseExpression | None:
 def pin_word(module: Module, loader: cst.Call) -> cst.BaseExpression:
     """Return what the file would write for ``pin_memory``: what another loader is given, the file's
     own name for whether there is a GPU, else the question itself."""
-    words = (*_given(module, loader, "pin_memory"), *_flags(module, loader))
+    words = (*_given_elsewhere(module, loader, "pin_memory"), *_flags(module, loader))
     found = next((word for word in words if not is_name(word, "False", "None")), None)
     if found is not None:
         return found
@@ -88,7 +88,9 @@ def pin_word(module: Module, loader: cst.Call) -> cst.BaseExpression:
     return cst.parse_expression(f"{torch}.cuda.is_available()")
 
 
-def _given(module: Module, loader: cst.Call, setting: str) -> Iterator[cst.BaseExpression]:
+def _given_elsewhere(
+    module: Module, loader: cst.Call, setting: str
+) -> Iterator[cst.BaseExpression]:
     """Yield what other loaders of the file are given, those of the same function first."""
     others = [call for call in module.nodes(cst.Call) if call is not loader]
     home = module.function(loader)
@@ -109,10 +111,10 @@ def _named_workers(module: Module, loader: cst.Call) -> Iterator[cst.BaseExpress
     for assign in module.nodes(cst.Assign):
         target = assign.targets[0].target
         idle = isinstance(assign.value, cst.Integer) and assign.value.value == "0"
-        if not idle and called(_last(target), WORKERS) and _readable(module, target, loader):
+        if not idle and called(_last_word(target), WORKERS) and _readable(module, target, loader):
             yield target
     for read in module.nodes(cst.Attribute, cst.Subscript):
-        if called(_last(read), WORKERS) and _readable(module, read, loader):
+        if called(_last_word(read), WORKERS) and _readable(module, read, loader):
             yield read
     for option, root in _options(module, loader):
         if called(option, WORKERS):
@@ -124,11 +126,11 @@ def _options(module: Module, loader: cst.Call) -> Iterator[tuple[str, str]]:
     read in the function of a loader."""
     scope: cst.CSTNode = module.scope(loader)
     parsed = {
-        _last(write.targets[0].target)
+        _last_word(write.targets[0].target)
         for write in module.nodes(cst.Assign)
-        if isinstance(write.value, cst.Call) and _last(write.value.func) == "parse_args"
+        if isinstance(write.value, cst.Call) and _last_word(write.value.func) == "parse_args"
     }
-    roots = [name for name in parsed if _seen(module, scope, name, loader)]
+    roots = [name for name in parsed if _is_bound_before(module, scope, name, loader)]
     for option, _ in options_added(module) if len(roots) == 1 else ():
         yield option, roots[0]
 
@@ -136,7 +138,7 @@ def _options(module: Module, loader: cst.Call) -> Iterator[tuple[str, str]]:
 @question(yes="it is 0 unless it is given", no="it is not known to be 0 by default")
 def is_zero_unless_given(module: Module, word: cst.BaseExpression) -> bool:
     """Say whether an option of the file's parser is 0 by default."""
-    added = [call for option, call in options_added(module) if option == _last(word)]
+    added = [call for option, call in options_added(module) if option == _last_word(word)]
     return isinstance(word, cst.Attribute) and any(
         isinstance(default := keyword_argument(module, call, "default"), cst.Integer)
         and default.value == "0"
@@ -144,7 +146,7 @@ def is_zero_unless_given(module: Module, word: cst.BaseExpression) -> bool:
     )
 
 
-def _seen(module: Module, scope: cst.CSTNode, name: str, loader: cst.Call) -> bool:
+def _is_bound_before(module: Module, scope: cst.CSTNode, name: str, loader: cst.Call) -> bool:
     """Say whether a function binds or reads a name before it makes a loader, or takes it."""
     places = (*writes_of(module, scope, name), *reads_of(module, scope, name))
     given = isinstance(scope, cst.FunctionDef) and name in _params(scope)
@@ -164,7 +166,7 @@ def _asks(module: Module, value: cst.BaseExpression) -> bool:
     return any(module.called(each) == _AVAILABLE for each in components(value, cst.And))
 
 
-def _last(node: cst.BaseExpression) -> str:
+def _last_word(node: cst.BaseExpression) -> str:
     """Return the last name of ``a.b.c`` or ``a["c"]``; nothing for others."""
     match node:
         case cst.Name(value=name) | cst.Attribute(attr=cst.Name(value=name)):
@@ -176,11 +178,11 @@ def _last(node: cst.BaseExpression) -> str:
     return ""
 
 
-def _root(node: cst.BaseExpression) -> cst.Name | None:
+def _root_name(node: cst.BaseExpression) -> cst.Name | None:
     """Return the name that ``a.b["c"]`` starts with; None for what is made otherwise."""
     at = node
     while isinstance(at, (cst.Attribute, cst.Subscript)):
-        if isinstance(at, cst.Subscript) and not _last(at):
+        if isinstance(at, cst.Subscript) and not _last_word(at):
             return None
         at = at.value
     return at if isinstance(at, cst.Name) else None
@@ -190,7 +192,7 @@ def _readable(module: Module, word: cst.BaseExpression, loader: cst.Call) -> boo
     """Say whether what stands elsewhere in the file means the same at a loader."""
     if isinstance(word, cst.Integer) or is_name(word, "True"):
         return True
-    root = _root(word)
+    root = _root_name(word)
     if root is None or module.is_within(word, loader):
         return False
     there, here = module.function(word), module.function(loader)
@@ -337,7 +339,7 @@ def _many(module: Module, node: cst.Call) -> bool:
 def _repeated(module: Module, node: cst.Call) -> bool:
     """Say whether the loader is iterated once per epoch: by loops in any file, or by a
     framework."""
-    if any(_again(module, loop, node) for loop in loader_loops(module, node)):
+    if any(_is_repeated_alone(module, loop, node) for loop in loader_loops(module, node)):
         return True
     function, cls = module.function(node), module.class_of(node)
     if function is not None and cls is not None and function.name.value in _HOOKS:
@@ -366,11 +368,11 @@ def _repeated_elsewhere(module: Module, node: cst.Call) -> bool:
         for call in module.nodes(cst.Call)
         if far and any(inferred(module, arg.value).node is node for arg in call.args)
     ]
-    return any(_again(module, call, node) for call in handed)
+    return any(_is_repeated_alone(module, call, node) for call in handed)
 
 
 @question()
-def _again(module: Module, place: cst.CSTNode, node: cst.Call) -> bool:
+def _is_repeated_alone(module: Module, place: cst.CSTNode, node: cst.Call) -> bool:
     """Say whether a loop that does not make the loader too repeats a place, here or around a call
     of its function."""
     for above in module.ancestors(place):
@@ -392,7 +394,9 @@ def _again(module: Module, place: cst.CSTNode, node: cst.Call) -> bool:
         for site in passed
         if any(inferred(module, arg.value).node is node for arg in site.args)
     ]
-    return any(_again(module, site, node) for site in (own or ([] if passed else sites)))
+    return any(
+        _is_repeated_alone(module, site, node) for site in (own or ([] if passed else sites))
+    )
 
 
 def _is_fit(module: Module, call: cst.CSTNode, node: cst.Call) -> bool:

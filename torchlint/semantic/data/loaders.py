@@ -86,7 +86,7 @@ def consumers(module: Module) -> dict[cst.Call, list[cst.For | cst.CompFor]]:
 def _role(module: Module, loader: cst.Call, loops: list[cst.For | cst.CompFor]) -> str:
     """Return what a loader feeds: ``train``, ``eval``, ``other`` (a loop without a model), or
     ``unseen``."""
-    kinds = {_kind(module, loop) for loop in loops}
+    kinds = {_use_of_loop(module, loop) for loop in loops}
     for kind in ("train", "eval", "unseen", "other"):
         if kind in kinds:
             return kind
@@ -103,7 +103,7 @@ def _role(module: Module, loader: cst.Call, loops: list[cst.For | cst.CompFor]) 
     return "unseen"
 
 
-def _kind(module: Module, loop: cst.For | cst.CompFor) -> str:
+def _use_of_loop(module: Module, loop: cst.For | cst.CompFor) -> str:
     function = module.function(loop)
     if function is not None and any(True for _ in module.within(function, cst.Yield)):
         return "unseen"  # ``def cycle(loader)`` hands the batches on.
@@ -158,7 +158,7 @@ def moves_batches(module: Module, node: cst.CSTNode) -> str | None:
 def _may_be_batch(module: Module, node: cst.BaseExpression, names: set[str]) -> bool:
     """Say whether an expression is the batch or starts from it, or is nothing known."""
     value = inferred(module, node)
-    return value.origin == "batch" or value.kind in ("?", "batch") or _root(node) in names
+    return value.origin == "batch" or value.kind in ("?", "batch") or _root_name(node) in names
 
 
 def _batch_names(module: Module, node: cst.CSTNode) -> set[str]:
@@ -174,7 +174,7 @@ def _batch_names(module: Module, node: cst.CSTNode) -> set[str]:
     return found
 
 
-def _root(node: cst.BaseExpression) -> str | None:
+def _root_name(node: cst.BaseExpression) -> str | None:
     """Return the name that an expression starts from: of ``batch["x"].float()``, batch."""
     at: cst.BaseExpression = node
     while not isinstance(at, cst.Name):
@@ -192,7 +192,7 @@ def _fills_device(module: Module, call: cst.Call, own: set[str]) -> bool:
     ``images.copy_(batch[0])``."""
     match call:
         case cst.Call(func=cst.Attribute(value=into, attr=cst.Name("copy_")), args=[first, *_]):
-            return _root(first.value) in own and on_device(module, into) is True
+            return _root_name(first.value) in own and on_device(module, into) is True
     return False
 
 

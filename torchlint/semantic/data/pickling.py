@@ -34,7 +34,7 @@ def pickled(module: Module, loader: cst.Call) -> bool | None:
     expression."""
     bound = arguments_of(module, loader, DATALOADER)
     given = (bound.value(name) for name in _SENT)
-    return _all(sendable(module, each) for each in given if each is not None)
+    return _all_true(sendable(module, each) for each in given if each is not None)
 
 
 @question(
@@ -75,19 +75,21 @@ def sendable(module: Module, node: cst.BaseExpression) -> bool | None:
                     return None if _CALLABLE.search(name) else True
                 method = module.class_of(function) is not None
                 bound = (bind(function, site, method).get(name) for site in sites)
-                return _all(sendable(module, each) for each in bound if each is not None)
-            return _all(sendable(module, each) for each in assigned_to(module, node))
+                return _all_true(sendable(module, each) for each in bound if each is not None)
+            return _all_true(sendable(module, each) for each in assigned_to(module, node))
         case cst.Call(args=args):
             parts = [arg.value for arg in args if _sends(module, arg)]
-            return _all((_kept(module, node), *(sendable(module, part) for part in parts)))
+            return _all_true(
+                (_keeps_no_function(module, node), *(sendable(module, part) for part in parts))
+            )
         case cst.IfExp(body=first, orelse=second):
-            return _all((sendable(module, first), sendable(module, second)))
+            return _all_true((sendable(module, first), sendable(module, second)))
         case cst.List(elements=elements) | cst.Tuple(elements=elements):
-            return _all(sendable(module, each.value) for each in elements)
+            return _all_true(sendable(module, each.value) for each in elements)
     return True
 
 
-def _all(answers: Iterator[bool | None] | tuple[bool | None, ...]) -> bool | None:
+def _all_true(answers: Iterator[bool | None] | tuple[bool | None, ...]) -> bool | None:
     found = set(answers)
     return False if False in found else None if None in found else True
 
@@ -107,7 +109,7 @@ def _sends(module: Module, arg: cst.Arg) -> bool:
     return False
 
 
-def _kept(module: Module, call: cst.Call) -> bool:
+def _keeps_no_function(module: Module, call: cst.Call) -> bool:
     """Say whether the class of what a call makes keeps no lambda and no local function in
     itself."""
     for where, cls in definitions_behind.classes(module, inferred(module, call)):

@@ -181,10 +181,10 @@ def _length(module: Module, iterated: cst.BaseExpression) -> str | None:
     sized = inferred(module, iterated).kind in ("loader", "list", "tuple", "tensor")
     sized = sized and not said_somewhere(module, _has_no_length)
     text = dotted_text(iterated)
-    return f"len({text})" if text and (sized or _asked(module, iterated, text)) else None
+    return f"len({text})" if text and (sized or _length_is_asked(module, iterated, text)) else None
 
 
-def _asked(module: Module, iterated: cst.BaseExpression, text: str) -> bool:
+def _length_is_asked(module: Module, iterated: cst.BaseExpression, text: str) -> bool:
     """Say whether the same function asks for the length of what a loop goes over, be it a name or
     an attribute."""
     function = module.function(iterated)

@@ -47,7 +47,7 @@ def taken_per_iteration(module: Module, node: cst.BaseExpression) -> Taker | Non
     takers = (
         _taker(module, place)
         for each in (node, *_reads_of_list(module, node))
-        for place in needed_by(module, each, _takes)
+        for place in needed_by(module, each, _takes_each)
         if _whenever(module, node, place)
     )
     return next(takers, None)
@@ -70,16 +70,16 @@ def _whenever(module: Module, node: cst.BaseExpression, place: cst.CSTNode) -> b
     return {test for test, _ in conditions_around(module, place, module.loop(place))} <= own
 
 
-def _takes(module: Module, part: cst.CSTNode, place: cst.CSTNode) -> bool:
+def _takes_each(module: Module, part: cst.CSTNode, place: cst.CSTNode) -> bool:
     if isinstance(place, (cst.If, cst.While)):
         return asks_value(module, place)
     if not isinstance(place, cst.Call) or not isinstance(part, cst.Arg):
         return False
     sink = logging_call(module, place)
-    return _keeps(module, place) or (sink is not None and sink.kind != "meter")
+    return _records(module, place) or (sink is not None and sink.kind != "meter")
 
 
-def _keeps(module: Module, call: cst.Call) -> bool:
+def _records(module: Module, call: cst.Call) -> bool:
     """Say whether a call writes a record, or plots."""
     if module.called(call).partition(".")[0] in (*_RECORDS, *_PLOTS):
         return True
@@ -97,7 +97,7 @@ def _taker(module: Module, place: cst.CSTNode) -> Taker:
     assert isinstance(place, cst.Call)
     line = module.small_statement(place)
     whole = line.value if isinstance(line, cst.Expr) else place
-    return Taker(whole, _keeps(module, place))
+    return Taker(whole, _records(module, place))
 
 
 def _reads_of_list(module: Module, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:

@@ -34,7 +34,7 @@ def in_new_memory(module: Module, source: cst.BaseExpression) -> bool:
     values = values_of_name(module, source) if isinstance(source, cst.Name) else [(source, None)]
     return bool(values) and (
         all(_fresh(module, each, at) for each, at in values)
-        or any(_makes(module, each, _OF_ARRAYS) for each, _ in values)
+        or any(_makes_one_of(module, each, _OF_ARRAYS) for each, _ in values)
     )
 
 
@@ -97,6 +97,6 @@ def _bound_to(module: Module, definition: cst.CSTNode, name: str) -> _Bound:
     return None, None
 
 
-def _makes(module: Module, value: cst.BaseExpression | None, names: frozenset[str]) -> bool:
+def _makes_one_of(module: Module, value: cst.BaseExpression | None, names: frozenset[str]) -> bool:
     made = operation_of(module, value) if isinstance(value, cst.Call) else None
     return made is not None and made.name in names

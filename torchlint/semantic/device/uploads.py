@@ -178,12 +178,12 @@ def _words(module: Module, node: cst.CSTNode) -> _Words | None:
             # What a list is computed of: one whose element does not depend on what it goes over,
             # or a new one of the elements of another list, as torch could compute it of a
             # tensor.
-            words = _together(module, [each, iterated])
+            words = _common_words(module, [each, iterated])
             if words and module.names_in(node.for_in.target) & module.names_in(each):
                 return words | {MADE}
             return words
     parts = _operands(node)
-    return _together(module, parts) if parts is not None else None
+    return _common_words(module, parts) if parts is not None else None
 
 
 def _operands(node: cst.CSTNode) -> Iterable[cst.CSTNode] | None:
@@ -211,7 +211,7 @@ def _bounds(node: cst.BaseSlice) -> Iterator[cst.BaseExpression]:
         yield from (each for each in (node.lower, node.upper, node.step) if each is not None)
 
 
-def _together(module: Module, nodes: Iterable[cst.CSTNode]) -> _Words | None:
+def _common_words(module: Module, nodes: Iterable[cst.CSTNode]) -> _Words | None:
     found: _Words = _NOTHING
     for node in nodes:
         words = _words(module, node)
@@ -263,7 +263,7 @@ def _of_parameter(module: Module, function: cst.FunctionDef, name: str) -> _Word
         return None
     at = names.index(name) - (names[0] == "self")
     given = [passed for site in sites for passed in given_for(site, at, name)]
-    return _together(module, given) if len(given) == len(sites) else None
+    return _common_words(module, given) if len(given) == len(sites) else None
 
 
 def _is_filled(module: Module, name: cst.Name) -> bool:
@@ -288,11 +288,11 @@ def _of_call(module: Module, call: cst.Call) -> _Words | None:
     name = module.called(call)
     given = positional(call)
     if _draws(module, call, name, given):
-        return None if any(_holds(module, each) for each in given) else frozenset([RANDOM])
+        return None if any(_is_data(module, each) for each in given) else frozenset([RANDOM])
     if name in arrays.MADE_OF_SIZES:
         filled = name == "numpy.full" and len(given) > 1
         counts = name not in arrays.SHAPED and not name.endswith("_like")
-        if counts and any(_holds(module, each) for each in given):
+        if counts and any(_is_data(module, each) for each in given):
             return None
         own = frozenset([MADE])
         rest = _words(module, given[1]) if filled else _NOTHING
@@ -302,16 +302,16 @@ def _of_call(module: Module, call: cst.Call) -> _Words | None:
     if (name.startswith("numpy.") and not name.startswith("numpy.random.")) and (
         name not in arrays.READS
     ):
-        return _together(module, given)
+        return _common_words(module, given)
     if name in _NUMBERS or name in _LISTS or name in ops.ALIASING_FUNCTIONS:
-        return _together(module, given)
+        return _common_words(module, given)
     if not isinstance(call.func, cst.Attribute) or name:
         return None
     receiver = call.func.value
     if call.func.attr.value in _SIZES and inferred(module, receiver).kind in _HELD:
         return frozenset([SIZE])
     computes = inferred(module, receiver).kind in ("ndarray", "number", "shape")
-    return _together(module, [receiver, *given]) if computes else None
+    return _common_words(module, [receiver, *given]) if computes else None
 
 
 def _draws(module: Module, call: cst.Call, name: str, given: list[cst.BaseExpression]) -> bool:
@@ -327,7 +327,7 @@ def _draws(module: Module, call: cst.Call, name: str, given: list[cst.BaseExpres
     return False
 
 
-def _holds(module: Module, node: cst.BaseExpression) -> bool:
+def _is_data(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether an argument holds data, so that it is no size."""
     parts = components(node, cst.List, cst.Tuple)
     return any(inferred(module, each).kind in _HELD for each in parts)

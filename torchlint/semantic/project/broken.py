@@ -51,14 +51,14 @@ class Broken:
         """Return what stands nowhere, or which file Python cannot read, where a file imports names
         from a module; None where nothing shows that it cannot."""
         lacking = self._lacking(importer, dotted, names)
-        return lacking or self._behind(importer, self._leads(importer, dotted, names))
+        return lacking or self._first_failing(importer, self._leads(importer, dotted, names))
 
     @remembered
     def file(self, path: str) -> str | None:
         """Return what `why` says of the first import statement that fails, of a file that is Python
         or of a package without which nothing imports it."""
         lacking, leads = self._file(path) if self._index(path).readable else (None, [])
-        return lacking or self._behind(path, leads) or self.around(path)
+        return lacking or self._first_failing(path, leads) or self.around(path)
 
     def around(self, path: str) -> str | None:
         """Return what `file` says of the packages around a file that run whenever it is imported,
@@ -73,7 +73,7 @@ class Broken:
             folder = os.path.dirname(folder)
         return None
 
-    def _behind(self, importer: str, leads: Iterable[str]) -> str | None:
+    def _first_failing(self, importer: str, leads: Iterable[str]) -> str | None:
         """Return what the first fails for of the files that others lead to, over any number."""
         todo = list(leads)
         seen = {importer, *todo}

@@ -102,13 +102,13 @@ class CallsElsewhere:
     def sites(self, target: Definition, *, often: bool = False) -> Told[CallSite]:
         """Return the calls of a function in other files, of as many as one question is worth; those
         alone that may run `often`, or are led to by such calls, if that is asked for."""
-        return Told(lambda: self._told(self._called, target, call_sites, often=often))
+        return Told(lambda: self._said_by_calls(self._called, target, call_sites, often=often))
 
     def passed(self, target: Definition) -> Told[Given]:
         """Return what the calls of a function in other files pass."""
-        return Told(lambda: self._told(self._given, target, passed))
+        return Told(lambda: self._said_by_calls(self._given, target, passed))
 
-    def _told(
+    def _said_by_calls(
         self,
         memory: dict[tuple[Definition, str], Growing[T]],
         target: Definition,

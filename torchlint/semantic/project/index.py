@@ -91,7 +91,7 @@ _BACK = MOVES | {"eval", "train"}
 """Methods of a network that give it back."""
 
 
-def _made(function: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
+def _made_by_returns(function: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
     """Return the one name of which each return of a function gives a call, ``""`` where one gives
     anything else: also under a name of its own that nothing else is bound to."""
     if not isinstance(function, ast.FunctionDef):
@@ -160,7 +160,7 @@ class _Collector:
             abstract = frozenset(each.name for each in defined if all(map(_is_idle, each.body)))
             self._bind(node.name, Origin(CLASS, "", bases, node.lineno, methods, abstract))
         elif isinstance(node, DEFS):
-            self._bind(node.name, Origin(FUNCTION, line=node.lineno, makes=_made(node)))
+            self._bind(node.name, Origin(FUNCTION, line=node.lineno, makes=_made_by_returns(node)))
         elif isinstance(node, ast.Import):
             for item in node.names:
                 first = item.name.partition(".")[0]

@@ -57,7 +57,7 @@ class Missing:
         """Say whether a module that a file names and that is not found is missing: nothing makes
         it, and it is elsewhere in the project, or one of several that the file lacks, or its
         package is in view, as most modules are there that anybody imports from it."""
-        place = self._place(importer, dotted)
+        place = self._package_place(importer, dotted)
         first, _, last = dotted.rpartition(".")
         first = first.partition(".")[0]
         if place is None or first in _LIBRARIES or self._finds_others(*place):
@@ -70,7 +70,7 @@ class Missing:
             return True
         return self._is_ours(importer, place[0])
 
-    def _place(self, importer: str, dotted: str) -> tuple[str, str] | None:
+    def _package_place(self, importer: str, dotted: str) -> tuple[str, str] | None:
         """Return the folder of the first package that an import names, of a relative one that of
         the outermost package, and in it the path of the module without an ending; None where that
         is no package of the project."""
@@ -144,7 +144,7 @@ class Missing:
         """Yield the modules of a package that a file imports in any case, and whether they are
         there."""
         for dotted, _ in self._index(importer).needs:
-            place = self._place(importer, dotted)
+            place = self._package_place(importer, dotted)
             if place is not None and place[0] == package:
                 found = self._search.module(importer, dotted) is not None
                 yield place[1], found or os.path.isdir(place[1])

@@ -114,7 +114,7 @@ class Used:
             return True
         if "." in name:
             return self._method_used(path, name)
-        taken = self._taken(path)
+        taken = self._files_taken_from(path)
         seen, todo = {(path, name)}, [(path, name)]
         while todo:
             at = todo.pop()
@@ -154,14 +154,14 @@ class Used:
 
     def _is_kept(self, path: str, name: str) -> bool:
         """Say whether a definition may be used though no code of the program says its name."""
-        said = self._says(path)
+        said = self._said_by(path)
         if said is None or self._is_handed_on(path, said, name) or not self._programs.runs(path):
             return True
         lineage = self._find.lineage(Definition(path, name, CLASS))
         heirs = self._program(path) in self._finding
         return not all(base.startswith(_PLAIN_BASES) for base in lineage.outside) or any(
             heirs
-            or (above := self._says(each.path)) is None
+            or (above := self._said_by(each.path)) is None
             or self._is_handed_on(each.path, above, each.name)
             for each in lineage.classes[1:]
         )
@@ -196,7 +196,7 @@ class Used:
     def _tries_itself(self, path: str) -> bool:
         todo, makes = [(path, GUARDED)], False
         for at, place in todo:
-            said = self._says(at)
+            said = self._said_by(at)
             if said is None or len(todo) > _MOST or _WORKS.search(self._read(at) or ""):
                 return False
             names, texts = said.words(place)
@@ -223,7 +223,7 @@ class Used:
         elif said.stars and first not in said.imports:
             yield self._find.starred(path, said.stars, name.split(".")) or ""
 
-    def _taken(self, path: str) -> frozenset[str] | None:
+    def _files_taken_from(self, path: str) -> frozenset[str] | None:
         """Return the files of which the program of a file may take any name; None where it may take
         those of any file."""
         program = self._program(path)
@@ -231,7 +231,7 @@ class Used:
             some = [each for each in program if self._takes_by_text(each)]
             few = sum(len(self._read(each) or "") for each in some) < _PARSED
             found = [self._taken_by(each) for each in some] if few else [None]
-            if any((said := self._says(each)) is not None and said.finding for each in some):
+            if any((said := self._said_by(each)) is not None and said.finding for each in some):
                 self._finding.add(program)
             known = [each for each in found if each is not None]
             self._by_text[program] = frozenset().union(*known) if len(known) == len(found) else None
@@ -243,7 +243,7 @@ class Used:
         return BY_TEXT.search(self._read(path) or "") is not None
 
     def _taken_by(self, path: str) -> set[str] | None:
-        said = self._says(path)
+        said = self._said_by(path)
         if said is None:
             return set() if path.endswith(".ipynb") else None
         if said.free:
@@ -301,7 +301,7 @@ class Used:
     def _is_open(self, path: str, name: str) -> bool:
         """Say whether something else than the project's own code may call a method by its name."""
         cls, _, method = name.partition(".")
-        said = self._says(path)
+        said = self._said_by(path)
         return (
             said is None
             or method not in said.methods.get(cls, ())
@@ -316,7 +316,7 @@ class Used:
         """Say whether a place that is run may take any method of an object of a class."""
         if not self._by_object:
             texts = filter(self._takes_by_text, self._every)
-            self._by_object.append([(path, self._says(path)) for path in texts])
+            self._by_object.append([(path, self._said_by(path)) for path in texts])
         return any(
             said is None
             or any(
@@ -348,7 +348,7 @@ class Used:
         if not set(self._find.lineage(cls).outside) <= _CALLING_NOTHING:
             return True
         for path in self._holding(cls.name):
-            said = self._says(path)
+            said = self._said_by(path)
             if said is None:
                 heir = rf"class \w+\([^)]*\b{cls.name}\b"
                 if re.search(heir, self._read(path) or ""):
@@ -379,7 +379,7 @@ class Used:
         for other in self._holding(method) & self._program(path):
             if self._fails(other) is not None:
                 continue
-            said = self._says(other)
+            said = self._said_by(other)
             if said is None:
                 text = self._read(other) or ""
                 if not all(map(defines, spoken(text, method))):
@@ -392,7 +392,7 @@ class Used:
         return found
 
     @remembered
-    def _says(self, path: str) -> Said | None:
+    def _said_by(self, path: str) -> Said | None:
         text = self._read(path) or ""
         cells = path.endswith(".ipynb")
         tree = parsed(_MAGIC.sub(r"\1pass", text) if cells else text)
@@ -407,7 +407,7 @@ class Used:
                 continue
             text = self._read(other) or ""
             size += len(text)
-            said = self._says(other)
+            said = self._said_by(other)
             if size > _PARSED:
                 yield other, ""
             elif said is None:
@@ -450,7 +450,7 @@ class Used:
     def _fitting(self, path: str, said: Said, local: str, target: Definition) -> set[str]:
         """Return the places of a file that use what a name stands for, and not only call it in ways
         in which no call of it can run."""
-        own = self._says(target.path)
+        own = self._said_by(target.path)
         sole = own is not None and target.name not in own.imports
         takes = own.takes.get(target.name) if own is not None and sole else None
         places = said.names.get(local, set())

@@ -35,7 +35,7 @@ def uncalled(module: Module, node: cst.CSTNode) -> str | None:
     for each in around:
         if isinstance(each, cst.FunctionDef) and _private(module, each):
             name = each.name.value
-            said = functools.partial(_says, name)
+            said = functools.partial(_speaks_of, name)
             if not said(module.text) and module.outside.others_say(said, near=False) is False:
                 return name
     return None
@@ -141,7 +141,7 @@ def _private(module: Module, function: cst.FunctionDef) -> bool:
     )
 
 
-def _says(name: str, text: str) -> bool:
+def _speaks_of(name: str, text: str) -> bool:
     """Say whether a file speaks of a name, commented lines and one definition apart."""
     places = list(itertools.islice(uncommented(text, name), 2))
     if len(places) != 1:

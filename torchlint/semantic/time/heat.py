@@ -127,12 +127,12 @@ class HeatMap:
         if depth != _DEPTH or self._pending:
             # Of a function that is being judged, this is not the last word.
             return self._heat(node, depth)
-        place = self._place(node)
+        place = self._widest_alike(node)
         if place not in self._heats:
             self._heats[place] = self._heat(place, depth)
         return self._heats[place]
 
-    def _place(self, node: cst.CSTNode) -> cst.CSTNode:
+    def _widest_alike(self, node: cst.CSTNode) -> cst.CSTNode:
         """Return the largest part of a statement around `node` that runs as often, as nothing in it
         is conditional."""
 
@@ -330,7 +330,11 @@ class HeatMap:
         """Return how often other files run a function, also through its callers in this one."""
         best = COLD
         for entrance, way in self._ways_to(function, demands).items():
-            found = COLD if self._kept(entrance) else called_elsewhere(self.module, entrance)
+            found = (
+                COLD
+                if self._is_constructor_kept(entrance)
+                else called_elsewhere(self.module, entrance)
+            )
             if found.order > best.order:
                 best = replace(found, why=(*way, *found.why))
             if best.hot and not best.optional:
@@ -376,9 +380,9 @@ class HeatMap:
         cls = self.tree.class_of(function)
         if cls is None or function.name.value != "__init__":
             return self.flow.sites(function)
-        return [] if self._kept(function) else self.loops.values.constructions(cls)
+        return [] if self._is_constructor_kept(function) else self.loops.values.constructions(cls)
 
-    def _kept(self, function: cst.FunctionDef) -> bool:
+    def _is_constructor_kept(self, function: cst.FunctionDef) -> bool:
         """Say whether a function is the constructor of a network or a dataset, which is there for
         many steps, whatever the loop around is taken for."""
         cls = self.tree.class_of(function) if function.name.value == "__init__" else None

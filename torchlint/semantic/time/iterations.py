@@ -51,9 +51,9 @@ class Iterations:
 
     def over(self, loop: cst.For | cst.CompFor) -> list[LoopSource]:
         """Return what a loop goes over, seen through ``enumerate``, ``zip`` and the like."""
-        return list(self._over(loop.target, loop.iter))
+        return list(self._sources(loop.target, loop.iter))
 
-    def _over(self, target: cst.CSTNode, iterated: cst.BaseExpression) -> Iterator[LoopSource]:
+    def _sources(self, target: cst.CSTNode, iterated: cst.BaseExpression) -> Iterator[LoopSource]:
         if isinstance(iterated, cst.Call) and iterated.args:
             name = self.names.name(iterated.func)
             parts = (
@@ -63,17 +63,17 @@ class Iterations:
             )
             if name == "builtins.zip" and len(parts) == len(iterated.args):
                 for part, arg in zip(parts, iterated.args, strict=True):
-                    yield from self._over(part, arg.value)
+                    yield from self._sources(part, arg.value)
                 return
             if name == "builtins.zip" and isinstance(target, cst.Name):
                 for arg in iterated.args:  # ``for pair in zip(x, y)``: it holds one of each.
-                    yield from self._over(target, arg.value)
+                    yield from self._sources(target, arg.value)
                 return
             if name == "builtins.enumerate" and len(parts) == 2:
-                yield from self._over(parts[1], iterated.args[0].value)
+                yield from self._sources(parts[1], iterated.args[0].value)
                 return
             if name in _WRAPPERS or (name or "").partition(".")[0] == "tqdm":
-                yield from self._over(target, iterated.args[0].value)
+                yield from self._sources(target, iterated.args[0].value)
                 return
         yield LoopSource(target, iterated)
 
@@ -251,14 +251,20 @@ class Iterations:
         earlier iteration."""
         out: list[cst.Name] = []
         body = self.tree.within(loop.body, cst.Name)
-        for name in sorted({n.value for n in body if self.flow.is_write(n) and self._kept(n)}):
-            reads = [read for read in self.flow.reads(loop.body, name) if self._kept(read)]
+        for name in sorted(
+            {n.value for n in body if self.flow.is_write(n) and self._outlives_comprehension(n)}
+        ):
+            reads = [
+                read
+                for read in self.flow.reads(loop.body, name)
+                if self._outlives_comprehension(read)
+            ]
             if len(reads) == 1 and self._running_sum(reads[0]):
                 continue
             out.extend(read for read in reads if not self.reset(loop, read, read))
         return out
 
-    def _kept(self, name: cst.Name) -> bool:
+    def _outlives_comprehension(self, name: cst.Name) -> bool:
         """Say whether a name is no comprehension's own, which ends with it."""
         scope, _ = self.names.bindings(name.value, name)
         return not isinstance(scope, (*COMPREHENSIONS, cst.Lambda))

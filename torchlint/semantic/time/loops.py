@@ -90,10 +90,10 @@ class Loops:
         """Classify a For or While loop."""
         if loop not in self._kinds:
             self._kinds[loop] = LoopKind.OTHER
-            self._kinds[loop] = self._kind(loop)
+            self._kinds[loop] = self._kind_of_batches(loop)
         return self._kinds[loop]
 
-    def _kind(self, loop: cst.CSTNode) -> LoopKind:
+    def _kind_of_batches(self, loop: cst.CSTNode) -> LoopKind:
         if self.updates.is_collection(loop):
             return LoopKind.OTHER
         assert isinstance(loop, (cst.For, cst.While))

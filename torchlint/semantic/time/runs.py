@@ -102,7 +102,7 @@ class Runs:
         calls = list(self.tree.within(loop.body, cst.Call) if whole else self._calls_in(loop))
         if not calls or self._over_no_data(loop) or any(map(self._begins_anew, calls)):
             return False
-        return any(self._run(call, loop, whole=whole) for call in calls)
+        return any(self._runs_model(call, loop, whole=whole) for call in calls)
 
     def _calls_in(self, loop: Loop) -> Iterator[cst.Call]:
         """Yield the calls of one pass of a loop, those of the handful of passes of a loop in it
@@ -233,7 +233,7 @@ class Runs:
             called(name, MODEL) or called(name, LOADER) or _GOES_FAR.search(name) is not None
         ) and not value.tensor
 
-    def _run(
+    def _runs_model(
         self, call: cst.Call, loop: Loop | None, depth: int = _DEPTH, *, whole: bool = False
     ) -> bool:
         callees = self.flow.callees(call)
@@ -278,7 +278,7 @@ class Runs:
                 else self.updates.calls_in(function)
             )
             self._functions[key] = any(
-                self._run(call, None, depth, whole=whole) for call in calls
+                self._runs_model(call, None, depth, whole=whole) for call in calls
             ) and not (once and any(map(self.runs, self.tree.within(function.body, *LOOPS))))
         return self._functions[key]
 
@@ -352,9 +352,9 @@ class Runs:
         root = (text or "").partition(".")[0]
         if not root or root == "self":
             return False
-        return any(not self._kept(write) for write in self.flow.writes(loop.body, root))
+        return any(not self._keeps_model(write) for write in self.flow.writes(loop.body, root))
 
-    def _kept(self, write: cst.Name) -> bool:
+    def _keeps_model(self, write: cst.Name) -> bool:
         """Say whether an assignment leaves a model what it is: ``model = model.cuda()``."""
         statement = self.tree.small_statement(write)
         return isinstance(statement, cst.Assign) and any(

@@ -237,13 +237,13 @@ def _runs(module: Module, call: cst.Call) -> Iterator[cst.FunctionDef]:
             yield target
     if inferred(module, call.func).kind == "module":
         yield from _named(module, call.func)
-    yield from _held(module, call.func)
+    yield from _forwards_held(module, call.func)
 
 
 _HOLDERS = ("torch.nn.ModuleList", "torch.nn.Sequential", "torch.nn.ModuleDict")
 
 
-def _held(module: Module, func: cst.BaseExpression) -> Iterator[cst.FunctionDef]:
+def _forwards_held(module: Module, func: cst.BaseExpression) -> Iterator[cst.FunctionDef]:
     """Yield the ``forward`` of what a module of modules holds that is called: whole, by an index,
     or as what a loop over it binds."""
     holders = [func.value] if isinstance(func, cst.Subscript) else [func]
@@ -304,7 +304,7 @@ def detects_anomalies(module: Module, call: cst.Call) -> bool:
     name = module.name(call.func)
     if name in ANOMALY_CONTEXT:
         return context_of(module, call) is not None
-    return name in ANOMALY_SWITCH and _says(module, call, "mode", "True")
+    return name in ANOMALY_SWITCH and _gives_literal(module, call, "mode", "True")
 
 
 @question(
@@ -321,7 +321,7 @@ def backward_reads(module: Module) -> cst.Call | None:
         if isinstance(call, cst.Call) and module.name(call.func) in ANOMALY_SWITCH
     ]
     on = all(
-        detects_anomalies(module, call) and not _says(module, call, "check_nan", "False")
+        detects_anomalies(module, call) and not _gives_literal(module, call, "check_nan", "False")
         for call in calls
     )
     always = (
@@ -332,7 +332,7 @@ def backward_reads(module: Module) -> cst.Call | None:
     return next(always, None) if on else None
 
 
-def _says(module: Module, call: cst.Call, name: str, word: str) -> bool:
+def _gives_literal(module: Module, call: cst.Call, name: str, word: str) -> bool:
     """Say whether a call that switches anomaly detection gives an argument that is written out."""
     context = module.name(call.func) in ANOMALY_CONTEXT
     callee = f"torch.autograd.{'detect_anomaly' if context else 'set_detect_anomaly'}"

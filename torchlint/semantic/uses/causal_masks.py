@@ -76,7 +76,7 @@ def _triangle(module: Module, node: cst.BaseExpression | None) -> Triangle | Non
         case cst.Name():
             return _named(module, node)
         case cst.Attribute(value=cst.Name("self"), attr=cst.Name(name)):
-            return _kept(module, node, name)
+            return _triangle_of_attribute(module, node, name)
         case cst.Attribute(value=inner, attr=cst.Name("T" | "mT")):
             return _turned(_triangle(module, inner))
         case cst.Subscript(value=inner) if _from_the_start(node):
@@ -128,7 +128,7 @@ def _changes(module: Module, read: cst.Name) -> bool:
     return False
 
 
-def _kept(module: Module, node: cst.Attribute, name: str) -> Triangle | None:
+def _triangle_of_attribute(module: Module, node: cst.Attribute, name: str) -> Triangle | None:
     """Return what a class keeps under an attribute: what all assignments and buffers of that name
     give, but for a None of the constructor's."""
     cls = module.class_of(node)
@@ -137,12 +137,14 @@ def _kept(module: Module, node: cst.Attribute, name: str) -> Triangle | None:
     found = [
         _triangle(module, value)
         for member in family_of(module, cls)
-        for value in _given(module, member, name)
+        for value in _assigned_values(module, member, name)
     ]
     return _common(found)
 
 
-def _given(module: Module, cls: cst.ClassDef, name: str) -> Iterator[cst.BaseExpression | None]:
+def _assigned_values(
+    module: Module, cls: cst.ClassDef, name: str
+) -> Iterator[cst.BaseExpression | None]:
     for target in module.within(cls.body, cst.AssignTarget, cst.AnnAssign, nested=True):
         assert isinstance(target, (cst.AssignTarget, cst.AnnAssign))
         if dotted_text(target.target) == f"self.{name}":

@@ -186,7 +186,7 @@ def _read(module: Module, use: cst.CSTNode) -> ElementRead | None:
             found = next((r for r in scalar_reads(module, above) if r.how in _READS), None)
             if found is not None and module.is_within(use, found.tensor):
                 read, how = _innermost(above), found.how
-                direct = use if found.tensor is use and _bare(read, use) else None
+                direct = use if found.tensor is use and _is_read_at_once(read, use) else None
                 return ElementRead(read, "item" if read is not above else how, direct)
             if above.func is not node or above.args:
                 return None
@@ -209,7 +209,7 @@ def _innermost(read: cst.Call) -> cst.Call:
     return read
 
 
-def _bare(read: cst.Call, use: cst.CSTNode) -> bool:
+def _is_read_at_once(read: cst.Call, use: cst.CSTNode) -> bool:
     """Say whether nothing stands between the element and its read, as ``.cpu()`` may."""
     if isinstance(read.func, cst.Attribute):
         return read.func.value is use

@@ -83,7 +83,9 @@ def frozen_names(module: Module, function: cst.CSTNode) -> dict[str, cst.CSTNode
         for name, node in found.items()
         if _always(module, node, function)
         and not _changed(module, body, name, node)
-        and all(_keeps(module, [node], function, call) for call in call_sites(module, function))
+        and all(
+            _keeps_defaults(module, [node], function, call) for call in call_sites(module, function)
+        )
     }
 
 
@@ -148,7 +150,7 @@ def _may_learn(module: Module, node: cst.BaseExpression) -> bool:
     return value.kind in ("module", "object", "?") and value.name not in _WITHOUT_PARAMETERS
 
 
-def _keeps(
+def _keeps_defaults(
     module: Module, frozen: Iterable[cst.CSTNode], function: cst.CSTNode, call: cst.Call
 ) -> bool:
     """Say whether a call leaves those parameters of a function at their defaults on which it rests
@@ -188,7 +190,7 @@ def _made_frozen(module: Module, cls: cst.ClassDef, used: Module) -> bool:
             frozen |= {each: call for each in names if not _changed(module, init.body, each, call)}
     # How what a call names is called here, and where it was imported from.
     if frozen and not all(
-        _keeps(module, frozen.values(), init, call)
+        _keeps_defaults(module, frozen.values(), init, call)
         for where in (module, used)
         for call in where.nodes(cst.Call)
         if cls.name.value
@@ -402,7 +404,7 @@ def _returns_frozen(module: Module, call: cst.Call) -> bool:
         isinstance(function, cst.FunctionDef)
         and bool(given := returned(where, function))
         and (frozen := frozen_names(where, function)).keys() >= set(map(dotted_text, given))
-        and _keeps(where, frozen.values(), function, call)
+        and _keeps_defaults(where, frozen.values(), function, call)
         for where, function in found
     )
 

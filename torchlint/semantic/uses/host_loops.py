@@ -246,12 +246,12 @@ class _LoopSearch:
         are."""
         match above:
             case cst.Comparison() | cst.BinaryOperation(operator=cst.BitAnd() | cst.BitOr()):
-                self._together(above)
+                self._refuse_mixed(above)
                 return True if isinstance(self.module.parent(above), _TESTS) else above
             case cst.ComparisonTarget() | cst.UnaryOperation(operator=cst.BitInvert()):
                 return above
             case cst.Subscript(value=value) if value is node:
-                self._together(above)
+                self._refuse_mixed(above)
                 return above
             case cst.Index():
                 return self._index(above)
@@ -322,7 +322,7 @@ class _LoopSearch:
         counts = method in _COUNTS and not call.args and self._sums_exactly(attribute.value)
         if method not in _EXACT and not counts:
             raise _UnknownError
-        self._together(call)
+        self._refuse_mixed(call)
         return call
 
     def _sums_exactly(self, node: cst.BaseExpression) -> bool:
@@ -344,11 +344,11 @@ class _LoopSearch:
             case cst.Attribute(attr=cst.Name(value=method)) if name is None and (
                 method in ops.having("compare")
             ):
-                self._together(call)
+                self._refuse_mixed(call)
                 return call
         raise _UnknownError
 
-    def _together(self, node: cst.CSTNode) -> None:
+    def _refuse_mixed(self, node: cst.CSTNode) -> None:
         """Refuse where something that may stay on the device meets a tensor that comes to the
         host."""
         for name in self.module.within(node, cst.Name):
@@ -361,7 +361,7 @@ class _LoopSearch:
             for each in inside:
                 if not isinstance(each, cst.Assign):
                     raise _UnknownError
-                self._together(each.value)
+                self._refuse_mixed(each.value)
 
 
 def _number_of(module: Module, taken: cst.Subscript) -> cst.BaseExpression | None:

@@ -174,12 +174,12 @@ def asks_value(module: Module, place: cst.CSTNode) -> bool:
     tests = (cst.If, cst.While, cst.IfExp)
     return (
         isinstance(place, tests)
-        and (isinstance(place, cst.While) or not _holds(module, place.test))
+        and (isinstance(place, cst.While) or not _is_container(module, place.test))
         and not _asks_what_came(module, place.test)
     )
 
 
-def _holds(module: Module, node: cst.BaseExpression) -> bool:
+def _is_container(module: Module, node: cst.BaseExpression) -> bool:
     match node:
         case cst.Comparison(
             left=cst.SimpleString(),
@@ -236,7 +236,7 @@ def _tests_of_callers(module: Module, place: cst.Return, depth: int) -> list[cst
     """Return the tests of what a function gives back, where each of its calls is in this file and
     leads to one."""
     function = module.function(place)
-    if function is None or place.value is None or _holds(module, place.value):
+    if function is None or place.value is None or _is_container(module, place.value):
         return []
     sites = call_sites(module, function)
     tests = [_tests_in_iteration(module, site, depth) for site in sites]
@@ -375,10 +375,10 @@ def _takes_a_size(module: Module, part: cst.CSTNode, place: cst.CSTNode) -> bool
 def worked_on_by_host(module: Module, node: cst.CSTNode) -> bool:
     """Say whether a library that computes on the host alone takes a value, also in a function of
     the file."""
-    return any(True for _ in needed_by(module, node, _works, far=True))
+    return any(True for _ in needed_by(module, node, _calls_unknown, far=True))
 
 
-def _works(module: Module, _: cst.CSTNode, place: cst.CSTNode) -> bool:
+def _calls_unknown(module: Module, _: cst.CSTNode, place: cst.CSTNode) -> bool:
     name = module.called(place)
     if name or not isinstance(place, cst.Call) or method_called(place) not in _ESTIMATES:
         return name.partition(".")[0] in _WORKS
@@ -486,7 +486,7 @@ def _hands_out(_module: Module, _part: cst.CSTNode, place: cst.CSTNode) -> bool:
 def host_needs(module: Module, part: cst.CSTNode, place: cst.CSTNode) -> bool:
     """Say whether a place that a value comes to is work of the host: of a library that knows no
     GPU, or what cannot wait."""
-    return _works(module, part, place) or _needs_at_once(module, part, place)
+    return _calls_unknown(module, part, place) or _needs_at_once(module, part, place)
 
 
 @question(

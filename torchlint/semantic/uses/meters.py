@@ -70,7 +70,9 @@ def _classes(module: Module, update: cst.Call) -> Iterator[tuple[Module, cst.Cla
         made = [(module, each) for each in values]
     elif isinstance(meter, (cst.Attribute, cst.Subscript)):
         made = [
-            (where, value) for where in _files(module, update) for value in _given(where, meter)
+            (where, value)
+            for where in _files(module, update)
+            for value in _values_assigned(where, meter)
         ]
     else:
         return
@@ -96,7 +98,9 @@ def _files(module: Module, node: cst.CSTNode) -> Iterator[Module]:
     yield from files.values()
 
 
-def _given(module: Module, meter: cst.Attribute | cst.Subscript) -> Iterator[cst.BaseExpression]:
+def _values_assigned(
+    module: Module, meter: cst.Attribute | cst.Subscript
+) -> Iterator[cst.BaseExpression]:
     """Yield what a file assigns to an attribute or a key, or hands over beside the key."""
     for assign in module.nodes(cst.Assign):
         if any(target.target.deep_equals(meter) for target in assign.targets):
@@ -224,13 +228,13 @@ def _only_shows(module: Module, cls: cst.ClassDef, start: cst.FunctionDef, name:
     match assign:
         case cst.Assign(
             targets=[cst.AssignTarget(target=cst.Attribute() as kept)], value=value
-        ) if value is reads[0] and is_name(kept.value, _me(start) or ""):
+        ) if value is reads[0] and is_name(kept.value, _self_name(start) or ""):
             pass
         case _:
             return False
     methods = _methods(cls)
     if len(writes_of(module, start, name)) != 1 or any(
-        _looks_at_itself(module, each, _me(each) or "") for each in methods
+        _looks_at_itself(module, each, _self_name(each) or "") for each in methods
     ):
         return False
     for node in module.within(cls.body, cst.Attribute, nested=True):
@@ -303,7 +307,7 @@ def _only_computes(
 ) -> bool:
     """Say whether a method does no more than compute attributes of its object, itself or by other
     methods, from them and what it is handed."""
-    me = _me(method)
+    me = _self_name(method)
     if me is None or method.decorators or method.asynchronous:
         return False
     if _looks_at_itself(module, method, me) or any(
@@ -359,7 +363,7 @@ def _methods(cls: cst.ClassDef) -> list[cst.FunctionDef]:
     return [each for each in cls.body.body if isinstance(each, cst.FunctionDef)]
 
 
-def _me(function: cst.FunctionDef) -> str | None:
+def _self_name(function: cst.FunctionDef) -> str | None:
     """Return the name of a method's first parameter, which is the object."""
     params = positional_parameters(function)
     static = any(

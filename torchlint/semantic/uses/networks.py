@@ -108,7 +108,7 @@ def _runs(
         call
         for call in calls
         if (is_model_call(module, call) and not _generates(module, call.func))
-        or any(_runs(module, each, seen | {method}) for each in _own(module, call) - seen)
+        or any(_runs(module, each, seen | {method}) for each in _own_methods(module, call) - seen)
     ]
     inside = scopes(module)
     return bool(runs) and not any(
@@ -116,7 +116,7 @@ def _runs(
     )
 
 
-def _own(module: Module, call: cst.Call) -> set[cst.FunctionDef]:
+def _own_methods(module: Module, call: cst.Call) -> set[cst.FunctionDef]:
     """Return the methods of this file that ``self.m()`` may run."""
     match call.func:
         case cst.Attribute(value=cst.Name("self")):

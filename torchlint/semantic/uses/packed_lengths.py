@@ -32,13 +32,13 @@ def becomes_lengths(module: Module, node: cst.CSTNode) -> bool:
     match above:
         case cst.Arg():
             call = module.parent(above)
-            return isinstance(call, cst.Call) and _taken(module, call, above)
+            return isinstance(call, cst.Call) and _becomes_lengths_there(module, call, above)
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(name))]):
             return any(becomes_lengths(module, read) for read in readers_of(module, above, name))
     return False
 
 
-def _taken(module: Module, call: cst.Call, arg: cst.Arg) -> bool:
+def _becomes_lengths_there(module: Module, call: cst.Call, arg: cst.Arg) -> bool:
     keyword = arg.keyword.value if arg.keyword is not None else None
     position = list(call.args).index(arg)
     if module.name(call.func) in _PACKERS:

@@ -56,7 +56,7 @@ def reads_together(module: Module, node: cst.BaseExpression) -> ReadsTogether | 
     if isinstance(module.parent(block), _TRIES):
         return None
     own = next((read for read in _reads_in(module, line) if read.node is node), None)
-    kind = _kind(module, own) if own is not None else None
+    kind = _number_kind(module, own) if own is not None else None
     if kind is None:
         return None
     at = list(block.body).index(line)
@@ -156,10 +156,10 @@ def _of_kind(module: Module, line: cst.CSTNode, kind: str) -> list[HostRead]:
         return []
     if not isinstance(line.body[0], _LINES):
         return []
-    return [read for read in _reads_in(module, line) if _kind(module, read) == kind]
+    return [read for read in _reads_in(module, line) if _number_kind(module, read) == kind]
 
 
-def _kind(module: Module, read: HostRead) -> str | None:
+def _number_kind(module: Module, read: HostRead) -> str | None:
     """Return the kind of number that a read gives; truth values are one of their own, which would
     become numbers beside numbers."""
     if inferred(module, read.tensor).dtype == "bool":

@@ -79,11 +79,11 @@ class Expressions(Parts):
     def eval(self, node: cst.CSTNode) -> Value:
         """Evaluate an expression and record its value."""
         kind = type(node)
-        value = _EXPRESSIONS[kind](self, node) if kind in _EXPRESSIONS else self._other(node)
+        value = _EXPRESSIONS[kind](self, node) if kind in _EXPRESSIONS else self._unknown(node)
         self.recorded[node] = value
         return value
 
-    def _other(self, node: cst.CSTNode) -> Value:
+    def _unknown(self, node: cst.CSTNode) -> Value:
         for child in children(node):
             self.eval(child)
         return UNKNOWN

@@ -349,11 +349,11 @@ class Values(Budgeted, Roles):
         """Return ``self.attr`` gathered over the whole class, or an attribute of an instance of a
         local class."""
         if attr == "module" and holder.kind == "module" and self.scatters:
-            own = self._held(node, holder, attr, budget)
+            own = self._value_held(node, holder, attr, budget)
             return own if own.kind != "?" else holder  # what DistributedDataParallel wraps
-        return self._held(node, holder, attr, budget)
+        return self._value_held(node, holder, attr, budget)
 
-    def _held(self, node: cst.Attribute, holder: Value, attr: str, budget: int) -> Value:
+    def _value_held(self, node: cst.Attribute, holder: Value, attr: str, budget: int) -> Value:
         cls: cst.ClassDef | None = None
         if is_name(node.value, "self"):
             cls = self.scopes.tree.class_of(node)

@@ -191,7 +191,7 @@ class Interpreter(Expressions):
         text = dotted_text(target.value)
         key = literal_key(target)
         if text is not None and key is not None and holder.kind in _FILLED:
-            self.env[text] = holder.but(keyed=_with(holder.keyed or (), key, value))
+            self.env[text] = holder.but(keyed=_keyed_with(holder.keyed or (), key, value))
         elif text is not None and holder.kind in ("list", "dict"):
             old = holder.item
             kept = value if old is None else join(old, value)
@@ -200,7 +200,7 @@ class Interpreter(Expressions):
             self.env[text] = holder.but(
                 item=kept,
                 items=None,
-                keyed=_with(holder.keyed, key, value),
+                keyed=_keyed_with(holder.keyed, key, value),
             )
         elif holder.tensor:
             self.written(target.value, holder, value)
@@ -228,7 +228,7 @@ class Interpreter(Expressions):
         self.env = _join_env(after, self.env, node.test)
         return left and other
 
-    def _for(self, node: cst.For) -> None:
+    def _for_loop(self, node: cst.For) -> None:
         iterated = self._step(node.iter)
         self._loop(node, self.element(iterated))
 
@@ -250,7 +250,7 @@ class Interpreter(Expressions):
         if node.orelse is not None:
             self.suite(node.orelse.body)
 
-    def _with(self, node: cst.With) -> bool:
+    def _with_block(self, node: cst.With) -> bool:
         for item in node.items:
             value = self._step(item.item)
             if item.asname is not None:
@@ -324,7 +324,7 @@ class Interpreter(Expressions):
         return join_all(self.returns) if self.returns else NONE
 
 
-def _with(keyed: Keyed | None, key: str | None, value: Value) -> Keyed | None:
+def _keyed_with(keyed: Keyed | None, key: str | None, value: Value) -> Keyed | None:
     """Return what a dict holds by its keys when one more is stored; None for a key that is not
     known."""
     if keyed is None or key is None or len(keyed) > _MOST_KEYS:
@@ -348,9 +348,9 @@ _STATEMENTS: dict[type, Callable[[Any, Any], bool | None]] = {
     cst.SimpleStatementLine: Interpreter.suite,
     cst.SimpleStatementSuite: Interpreter.suite,
     cst.If: Interpreter._if,
-    cst.For: Interpreter._for,
+    cst.For: Interpreter._for_loop,
     cst.While: Interpreter._while,
-    cst.With: Interpreter._with,
+    cst.With: Interpreter._with_block,
     cst.Try: Interpreter._try,
     cst.TryStar: Interpreter._try,
     cst.Return: Interpreter._return,

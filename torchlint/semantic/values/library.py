@@ -48,19 +48,19 @@ def given(
         return None
     if found.gives in ("first", "each"):
         return _handed_on(found, args) if args else None
-    return _made(found, [receiver, *args] if receiver != UNKNOWN else args, node)
+    return _counted_result(found, [receiver, *args] if receiver != UNKNOWN else args, node)
 
 
 def part_of(holder: Value, attr: str) -> Value | None:
     """Return what an object of a library holds under a name."""
     found = held(f"{holder.name}.{attr}") if holder.kind in _OBJECTS and holder.name else None
-    return _made(found, [holder], None) if found is not None else None
+    return _counted_result(found, [holder], None) if found is not None else None
 
 
 def constant(dotted: str) -> Value | None:
     """Return the number that a module holds under a dotted name."""
     found = held(dotted)
-    return _made(found, [], None) if found is not None else None
+    return _counted_result(found, [], None) if found is not None else None
 
 
 def makes(module: Module, name: str | None, cls: str) -> bool:
@@ -112,7 +112,7 @@ def _handed_on(found: Row, args: list[Value]) -> Value:
     return Value("?", device=ACCEL) if unknown else given[0]
 
 
-def _made(found: Row, operands: list[Value], node: cst.CSTNode | None) -> Value:
+def _counted_result(found: Row, operands: list[Value], node: cst.CSTNode | None) -> Value:
     if found.gives in _PLAIN:
         plain = _PLAIN[found.gives]
         return Value("iterator", item=plain) if "repeated" in found.words else plain

@@ -59,7 +59,7 @@ def told(
                     names, asked, list(components(kinds, cst.Tuple, cst.BitOr)), outcome
                 )
             elif is_name(func, "hasattr") and not outcome:
-                yield from _without(asked, kinds)
+                yield from _lacking_method(asked, kinds)
         case cst.Attribute() | cst.Comparison():
             yield from _of_value(test, outcome)
 
@@ -78,7 +78,7 @@ def _of_class(
         yield asked, Told.NO_TENSOR
 
 
-def _without(
+def _lacking_method(
     asked: cst.BaseExpression, name: cst.BaseExpression
 ) -> Iterator[tuple[cst.BaseExpression, Told]]:
     """Yield what is said of something that lacks a method of tensors: ``hasattr(x, "item")`` is

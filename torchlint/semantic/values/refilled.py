@@ -47,13 +47,13 @@ def merged(tree: Tree, function: cst.FunctionDef) -> tuple[str, str] | None:
             ) if (source := _mapping(func)) is not None:
                 lines: list[cst.Assign | cst.AugAssign] = [*tree.within(loop.body, cst.Assign)]
                 for each in (*lines, *tree.within(loop.body, cst.AugAssign)):
-                    held = _under(each, key)
+                    held = _changed_under_key(each, key)
                     if held is not None and _adds(each.value, value):
                         return held, source
     return None
 
 
-def _under(line: cst.Assign | cst.AugAssign, key: str) -> str | None:
+def _changed_under_key(line: cst.Assign | cst.AugAssign, key: str) -> str | None:
     """Return the dotted name of what a statement changes under the key of a name."""
     match line:
         case cst.Assign(targets=[cst.AssignTarget(target=target)]) | cst.AugAssign(target=target):

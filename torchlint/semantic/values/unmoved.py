@@ -126,9 +126,9 @@ def _harmless(flow: Flow, node: cst.BaseExpression, depth: int) -> bool:
         case cst.Call(func=func):
             return func is node
         case cst.Arg():
-            return above.keyword is node or _taken(flow, above, depth)
+            return above.keyword is node or _taker_leaves(flow, above, depth)
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Attribute() as kept)]) if depth:
-            return _kept(flow, kept, depth - 1)
+            return _attribute_stays(flow, kept, depth - 1)
     return False
 
 
@@ -142,7 +142,7 @@ def _chained(flow: Flow, node: cst.BaseExpression) -> bool:
     return True
 
 
-def _kept(flow: Flow, kept: cst.Attribute, depth: int) -> bool:
+def _attribute_stays(flow: Flow, kept: cst.Attribute, depth: int) -> bool:
     """Say whether nothing in the file moves what ``self.model`` holds."""
     if not is_name(kept.value, "self"):
         return False
@@ -155,7 +155,7 @@ def _kept(flow: Flow, kept: cst.Attribute, depth: int) -> bool:
     return all(isinstance(each, cst.Attribute) and _harmless(flow, each, depth) for each in same)
 
 
-def _taken(flow: Flow, arg: cst.Arg, depth: int) -> bool:
+def _taker_leaves(flow: Flow, arg: cst.Arg, depth: int) -> bool:
     """Say whether the function or the class of this file that gets a network leaves it where it
     is."""
     call = flow.tree.parents.get(arg)

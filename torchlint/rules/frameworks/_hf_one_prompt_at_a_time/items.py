@@ -74,9 +74,9 @@ class _Origins:
         }
         self._around.update(module.loops(node))
         self._seen: set[cst.CSTNode] = set()
-        self._of(node)
+        self._look_at_names(node)
 
-    def _of(self, node: cst.CSTNode) -> None:
+    def _look_at_names(self, node: cst.CSTNode) -> None:
         """Look at each name that an expression reads."""
         for name in self.module.within(node, cst.Name):
             if name not in self._seen and not self.module.is_label(name):
@@ -93,16 +93,16 @@ class _Origins:
                 self.earlier |= bool(inside or more)
             for call in more:
                 for arg in call.args:
-                    self._of(arg.value)
+                    self._look_at_names(arg.value)
         for each in made:
             if isinstance(each, cst.For | cst.CompFor) and each in self._around:
                 self.loops.append(each)
             elif isinstance(each, cst.FunctionDef) and each is self.module.function(name):
                 self.parameters.setdefault(each, set()).add(name.value)
             elif isinstance(each, (cst.Assign, cst.AugAssign)) and each.value is not None:
-                self._of(each.value)
+                self._look_at_names(each.value)
                 if isinstance(each, cst.AugAssign):
-                    self._of(each.target)
+                    self._look_at_names(each.target)
 
     def _additions(self, loop: cst.For | cst.While, name: str) -> list[cst.Call]:
         """Return the calls in a loop that add to what a name holds."""

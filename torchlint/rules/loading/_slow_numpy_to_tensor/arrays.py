@@ -148,7 +148,9 @@ def _method(module: Module, call: cst.Call) -> bool:
 def _named(module: Module, node: cst.Name) -> bool:
     found = definitions_of(module, node)
     if found and all(isinstance(each, cst.Assign) for each in found):
-        given = [_given(each, node.value) for each in found if isinstance(each, cst.Assign)]
+        given = [
+            _assigned_value(each, node.value) for each in found if isinstance(each, cst.Assign)
+        ]
         return all(
             each is not None
             and (
@@ -165,7 +167,7 @@ def _named(module: Module, node: cst.Name) -> bool:
     return _element(module, node)
 
 
-def _given(assign: cst.Assign, name: str) -> tuple[cst.BaseExpression, int | None] | None:
+def _assigned_value(assign: cst.Assign, name: str) -> tuple[cst.BaseExpression, int | None] | None:
     """Return what an assignment gives a name: an expression, and its position in that where it is
     unpacked."""
     if len(assign.targets) > 1:
@@ -234,7 +236,7 @@ def _observed(module: Module, node: cst.BaseExpression) -> bool:
     of gym and gymnasium, unless the file speaks of states that are counted."""
     made = definitions_of(module, node) if isinstance(node, cst.Name) else []
     given = [
-        _given(each, node.value)
+        _assigned_value(each, node.value)
         for each in made
         if isinstance(each, cst.Assign) and isinstance(node, cst.Name)
     ]
@@ -277,7 +279,7 @@ def _unpacked(module: Module, name: cst.Name) -> cst.BaseExpression | None:
     scope = module.scope(name)
     if len(made) != 1 or len(writes_of(module, scope, name.value)) != 1:
         return None
-    given = _given(made[0], name.value) if isinstance(made[0], cst.Assign) else None
+    given = _assigned_value(made[0], name.value) if isinstance(made[0], cst.Assign) else None
     return given[0] if given is not None and given[1] is None else None
 
 

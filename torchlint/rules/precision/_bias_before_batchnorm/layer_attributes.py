@@ -59,13 +59,13 @@ def fed_by_attribute(module: Module, layer: cst.Call) -> tuple[cst.Call, ...]:
         (
             a
             for a in _uses(module, cls)
-            if any(made is layer for made in _kept(module, cls, a).layers)
+            if any(made is layer for made in _kept_layers(module, cls, a).layers)
         ),
         "",
     )
     if not attr or _picked_by_name(module, cls):
         return ()
-    kept = _kept(module, cls, attr)
+    kept = _kept_layers(module, cls, attr)
     found: list[cst.Call] = []
     for call in kept.calls:
         behind = _fed(module, cls, call)
@@ -83,7 +83,7 @@ def _fed(module: Module, cls: cst.ClassDef, call: cst.Call) -> list[cst.Call]:
     if not isinstance(outer, cst.Call) or len(outer.args) != 1:
         return []
     attr = _holder(module, outer.func)
-    return _kept(module, cls, attr).layers if attr else []
+    return _kept_layers(module, cls, attr).layers if attr else []
 
 
 @question(ground=True)
@@ -98,7 +98,7 @@ def _uses(module: Module, cls: cst.ClassDef) -> dict[str, list[cst.Attribute]]:
 
 
 @question()
-def _kept(module: Module, cls: cst.ClassDef, attr: str) -> _Kept:
+def _kept_layers(module: Module, cls: cst.ClassDef, attr: str) -> _Kept:
     """Return what an attribute of a network keeps, and where it is called."""
     kept = _Kept()
     for use in _uses(module, cls).get(attr, ()):
@@ -118,9 +118,11 @@ def _sort(module: Module, use: cst.CSTNode, kept: _Kept) -> None:
     match above:
         case cst.AssignTarget():
             made = module.parent(above)
-            kept.layers += _made(module, made.value) if isinstance(made, cst.Assign) else [_OPEN]
+            kept.layers += (
+                _constructing_calls(module, made.value) if isinstance(made, cst.Assign) else [_OPEN]
+            )
         case cst.AugAssign(value=value):
-            kept.layers += _made(module, value)
+            kept.layers += _constructing_calls(module, value)
         case cst.Call(func=func) if func is use:
             kept.calls.append(above)
         case cst.Attribute(attr=cst.Name(value="append" | "extend")):
@@ -136,7 +138,7 @@ def _sort(module: Module, use: cst.CSTNode, kept: _Kept) -> None:
             kept.uses.append(use)
             _follow_target(module, above, above.target, kept)
         case cst.Arg():
-            _given(module, above, kept, use)
+            _as_argument(module, above, kept, use)
         case _:
             kept.whole = False
 
@@ -152,7 +154,7 @@ def _follow(module: Module, node: cst.CSTNode, kept: _Kept) -> None:
         _sort(module, node, kept)
 
 
-def _given(module: Module, arg: cst.Arg, kept: _Kept, use: cst.CSTNode) -> None:
+def _as_argument(module: Module, arg: cst.Arg, kept: _Kept, use: cst.CSTNode) -> None:
     """A list of layers as argument: of ``len``, or of what a loop goes over."""
     call = module.parent(arg)
     name = module.name(call.func) if isinstance(call, cst.Call) else None
@@ -189,7 +191,7 @@ def _read(module: Module, bound: cst.CSTNode, name: cst.Name, kept: _Kept) -> No
 # -- what constructs layers ------------------------------------------------------------------------
 
 
-def _made(module: Module, value: cst.BaseExpression) -> list[cst.Call]:
+def _constructing_calls(module: Module, value: cst.BaseExpression) -> list[cst.Call]:
     """Return the calls that construct the layers of an expression, with `_OPEN` for what is not
     seen."""
     match value:
@@ -199,17 +201,18 @@ def _made(module: Module, value: cst.BaseExpression) -> list[cst.Call]:
             return _local(module, value)
         case cst.List(elements=elements) | cst.Tuple(elements=elements):
             parts = [
-                _made(module, e.value) if isinstance(e, cst.Element) else [_OPEN] for e in elements
+                _constructing_calls(module, e.value) if isinstance(e, cst.Element) else [_OPEN]
+                for e in elements
             ]
             return [made for part in parts for made in part]
         case cst.ListComp(elt=elt) | cst.GeneratorExp(elt=elt):
-            return _made(module, elt)
+            return _constructing_calls(module, elt)
         case cst.IfExp(body=body, orelse=orelse):
-            return _made(module, body) + _made(module, orelse)
+            return _constructing_calls(module, body) + _constructing_calls(module, orelse)
         case cst.Call(args=[cst.Arg(star="", value=inner), *_]) if passes_on(module, value):
-            return _made(module, inner)
+            return _constructing_calls(module, inner)
         case cst.Call(args=args) if module.name(value.func) in _LISTS:
-            return _made(module, args[0].value) if args else []
+            return _constructing_calls(module, args[0].value) if args else []
         case cst.Call():
             return [value]
     return [_OPEN]
@@ -220,7 +223,7 @@ def _local(module: Module, name: cst.Name) -> list[cst.Call]:
     value = sole_definition(module, name)
     if value is None:
         return [_OPEN]
-    found = _made(module, value)
+    found = _constructing_calls(module, value)
     for read in reads_of(module, module.scope(name), name.value):
         above = module.parent(read)
         if isinstance(above, cst.Attribute) and above.value is read:
@@ -237,7 +240,7 @@ def _grown(module: Module, method: cst.Attribute) -> list[cst.Call]:
     """Return what ``layers.append(…)`` or ``layers.extend(…)`` adds."""
     call = module.parent(method)
     if isinstance(call, cst.Call) and len(call.args) == 1:
-        return _made(module, call.args[0].value)
+        return _constructing_calls(module, call.args[0].value)
     return [_OPEN]
 
 
@@ -322,7 +325,7 @@ def go_through(module: Module, cls: cst.ClassDef, attr: str) -> bool:
     self.layers: x = layer(x)``."""
     if not is_network(module, cls) or _picked_by_name(module, cls):
         return False
-    kept = _kept(module, cls, attr)
+    kept = _kept_layers(module, cls, attr)
     loops = [module.parent(use) for use in kept.uses]
     return kept.whole and bool(loops) and all(_only_calls(loop) for loop in loops)
 

@@ -68,7 +68,7 @@ def _in_a_row(module: Module, place: cst.CSTNode) -> cst.BaseExpression | None:
         holder = module.parent(above)
         if not isinstance(holder, cst.List) or not _runs_in_order(module, holder):
             return None
-        named = _behind(holder.elements, above)
+        named = _follower(holder.elements, above)
         return (
             named.elements[1].value
             if isinstance(named, cst.Tuple) and len(named.elements) == 2
@@ -78,15 +78,15 @@ def _in_a_row(module: Module, place: cst.CSTNode) -> cst.BaseExpression | None:
         if not _runs_in_order(module, holder):
             return None
         last = holder.elements[-1] is above
-        return _added_next(module, holder) if last else _behind(holder.elements, above)
+        return _added_next(module, holder) if last else _follower(holder.elements, above)
     if not isinstance(above, cst.Arg) or not isinstance(holder, cst.Call):
         return None
     if _makes_sequential(module, holder):
-        return _behind(holder.args, above)
+        return _follower(holder.args, above)
     return _added(module, holder, above)
 
 
-def _behind(
+def _follower(
     row: Sequence[cst.BaseElement | cst.Arg], at: cst.CSTNode | None
 ) -> cst.BaseExpression | None:
     index = next(i for i, each in enumerate(row) if each is at)

@@ -235,20 +235,20 @@ def _goes_into_block(module: Module, node: cst.Call, line: cst.SimpleStatementLi
             return False
     if value is node and isinstance(home, (cst.Assign, cst.AnnAssign)):
         return True
-    return all(_takes(module, place) for place in places) and all(
-        _known(module, call)
+    return all(_is_rebound(module, place) for place in places) and all(
+        _is_understood(module, call)
         for call in module.within(home, cst.Call)
         if call is not node and not module.is_within(call, node)
     )
 
 
-def _takes(module: Module, place: cst.BaseExpression) -> bool:
+def _is_rebound(module: Module, place: cst.BaseExpression) -> bool:
     """Say whether a place is bound anew, or is part of a tensor that carries no graph."""
     match place:
         case cst.Name() | cst.Attribute():
             return True
         case cst.Tuple(elements=elements) | cst.List(elements=elements):
-            return all(_takes(module, element.value) for element in elements)
+            return all(_is_rebound(module, element.value) for element in elements)
         case cst.Subscript(value=held):
             value = inferred(module, held)
             return value.kind in ("list", "dict", "ndarray") or (
@@ -257,7 +257,7 @@ def _takes(module: Module, place: cst.BaseExpression) -> bool:
     return False
 
 
-def _known(module: Module, call: cst.Call) -> bool:
+def _is_understood(module: Module, call: cst.Call) -> bool:
     """Say whether a call computes something of its arguments, shows it or keeps it, and no more."""
     name = module.name(call.func)
     if name is not None:

@@ -54,7 +54,7 @@ def never_trained(module: Module, net: cst.Name, loop: Loop) -> bool:
     writes = writes_of(module, scope, net.value)
     if not writes or any(module.is_within(each, loop) for each in writes):
         return False
-    if not any(_makes(module, each) for each in writes):
+    if not any(_assigns_new(module, each) for each in writes):
         return False
     frozen = frozen_names(module, scope).get(net.value)
     return (frozen is not None or no_grad(module, net) is True) and all(
@@ -64,7 +64,7 @@ def never_trained(module: Module, net: cst.Name, loop: Loop) -> bool:
     )
 
 
-def _makes(module: Module, write: cst.CSTNode) -> bool:
+def _assigns_new(module: Module, write: cst.CSTNode) -> bool:
     """Say whether a name is assigned what a call with a capital, or ``from_pretrained``, makes."""
     match module.parent(write):
         case cst.AssignTarget() as target:
@@ -127,13 +127,13 @@ def _input(module: Module, node: cst.BaseExpression, loop: cst.For) -> str:
         case cst.Subscript() if (key := _key(node)) is not None and isinstance(
             node.value, cst.Name
         ):
-            return _part(module, node.value, key, loop)
+            return _batch_part(module, node.value, key, loop)
         case cst.Name():
             if _stays(module, node, loop):
                 return "constant"
             made = definitions_of(module, node)
             if made == [loop]:
-                return _part(module, node, "", loop)
+                return _batch_part(module, node, "", loop)
             only = made[0] if len(made) == 1 else None
             if isinstance(only, cst.Assign) and module.is_within(only, loop):
                 return _input(module, only.value, loop)
@@ -186,7 +186,7 @@ def _key(node: cst.Subscript) -> str | None:
     return None
 
 
-def _part(module: Module, name: cst.Name, key: str, loop: cst.For) -> str:
+def _batch_part(module: Module, name: cst.Name, key: str, loop: cst.For) -> str:
     """Return what a part of the batch is, by the dataset's ``__getitem__``."""
     if definitions_of(module, name) != [loop]:
         return "other"
@@ -200,7 +200,7 @@ def _part(module: Module, name: cst.Name, key: str, loop: cst.For) -> str:
     if cls is None or _DRAWS.search(module.source(cls)):
         return "other"
     index = {param.name.value for param in fetch.params.params[1:]}
-    given = [_given(each, key) for each in module.within(fetch.body, cst.Return)]
+    given = [_returned_under(each, key) for each in module.within(fetch.body, cst.Return)]
     fixed = bool(given) and all(
         each is not None
         and is_fixed(module, each, fetch)
@@ -217,7 +217,7 @@ def _binds_any(module: Module, node: cst.BaseExpression, fetch: cst.FunctionDef)
     return any(writes_of(module, fetch, read) for read in reads)
 
 
-def _given(each: cst.CSTNode, key: str) -> cst.BaseExpression | None:
+def _returned_under(each: cst.CSTNode, key: str) -> cst.BaseExpression | None:
     """Return what a ``return {…}`` or ``return a, b`` gives under a key."""
     value = each.value if isinstance(each, cst.Return) else None
     if isinstance(value, cst.Dict):

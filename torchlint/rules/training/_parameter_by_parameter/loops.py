@@ -93,13 +93,15 @@ def work_on_parameters(module: Module, loop: cst.For) -> Work | None:
         return None
     if any(True for _ in module.within(loop.body, *LOOPS)) or _another_way(module, loop):
         return None
-    if _of_one_part(module, loop) or any(_on_host(module, each) for each in _parts(module, loop)):
+    if _of_one_part(module, loop) or any(
+        _on_host(module, each) for each in _possible_parameters(module, loop)
+    ):
         return None  # On the host there is no launch to spare.
     names = _Names({*found.tensors, *found.beside}, {*found.keys})
     _derived(module, loop, names)
     if _own_logic(module, loop, names):
         return None
-    done = set(_done(module, loop, names))
+    done = set(_work_done(module, loop, names))
     if {"average"} <= done or {"scale", "add"} <= done:
         return Work.AVERAGE
     if "update" in done:
@@ -177,7 +179,7 @@ def _on_host(module: Module, part: cst.BaseExpression) -> bool:
     return value.device == CPU and value.origin == "param"
 
 
-def _parts(module: Module, loop: cst.For) -> Iterator[cst.BaseExpression]:
+def _possible_parameters(module: Module, loop: cst.For) -> Iterator[cst.BaseExpression]:
     """Yield what may be a parameter in a loop's body: names, and what is taken from a dict."""
     yield from module.within(loop.body, cst.Subscript)
     yield from module.within(loop.body, cst.Name)
@@ -201,7 +203,7 @@ def _derived(module: Module, loop: cst.For, names: _Names) -> None:
                 for left, right in zip(target.elements, assign.value.elements, strict=False)
             ]
         for left, right in pairs:
-            if isinstance(left, cst.Name) and _about(module, right, names):
+            if isinstance(left, cst.Name) and _mentions(module, right, names):
                 names.tensors.add(left.value)
                 if _of_gradient(module, right, names):
                     names.gradients.add(left.value)
@@ -213,7 +215,7 @@ def _own_logic(module: Module, loop: cst.For, names: _Names) -> bool:
     for call in module.within(loop.body, cst.Call):
         name = module.called(call)
         tensor_method = isinstance(call.func, cst.Attribute) and (
-            _about(module, call.func.value, names) or name.startswith("torch.")
+            _mentions(module, call.func.value, names) or name.startswith("torch.")
         )
         package, _, last = name.partition(".")
         pure = package == "torch" or (package == "builtins" and last in _PURE)
@@ -234,7 +236,7 @@ def _by_values(module: Module, test: cst.BaseExpression, names: _Names) -> bool:
     asked = any(
         isinstance(call.func, cst.Attribute)
         and call.func.attr.value not in ops.HOST_METHODS
-        and _about(module, call.func.value, names)
+        and _mentions(module, call.func.value, names)
         for call in module.within(test, cst.Call)
     )
     return asked or any(
@@ -245,7 +247,7 @@ def _by_values(module: Module, test: cst.BaseExpression, names: _Names) -> bool:
     )
 
 
-def _done(module: Module, loop: cst.For, names: _Names) -> Iterator[str | Work]:
+def _work_done(module: Module, loop: cst.For, names: _Names) -> Iterator[str | Work]:
     for node in module.within(loop.body, cst.Expr, cst.AugAssign, cst.Assign):
         match node:
             case cst.Expr(value=cst.Call() as call):
@@ -318,7 +320,7 @@ def _step(
         elif method != "copy_":
             yield Work.BY_VALUE if method == "clamp_" else Work.MORE
     elif method == "lerp_":
-        yield "average" if any(_about(module, value, names) for value in given) else "scale"
+        yield "average" if any(_mentions(module, value, names) for value in given) else "scale"
     elif method == "copy_" and given:
         if _between_devices(module, step):
             return  # There is no kernel for lists of which one is on the host.
@@ -351,7 +353,7 @@ def _added(
 ) -> Iterator[str]:
     if _of_gradient(module, value, names):
         yield "update"
-    elif _about(module, value, names):
+    elif _mentions(module, value, names):
         # ``t.sub_((1 - d) * (t - p))`` and ``t += r * (p - t)`` are averages of one step.
         both = _mentioned(module, value, names)
         yield (
@@ -371,7 +373,7 @@ def _stored(
     Where the value is `bound`, ``p.data = other``, and not copied into memory that is there, no
     kernel runs unless one makes the value. A gradient may not be there to be copied into.
     """
-    value = _behind(module, value, target)
+    value = _stored_value(module, value, target)
     while (
         isinstance(value, cst.Call)
         and isinstance(value.func, cst.Attribute)
@@ -395,7 +397,7 @@ def _stored(
         yield "copy"
 
 
-def _behind(
+def _stored_value(
     module: Module, value: cst.BaseExpression, target: cst.BaseExpression
 ) -> cst.BaseExpression:
     """Return what the statement before bound to the name that is stored, behind ``.clone()``."""
@@ -429,7 +431,7 @@ def _is_tensor(module: Module, node: cst.BaseExpression, names: _Names) -> bool:
                 return False
 
 
-def _about(module: Module, node: cst.BaseExpression, names: _Names) -> bool:
+def _mentions(module: Module, node: cst.BaseExpression, names: _Names) -> bool:
     return bool(_mentioned(module, node, names))
 
 

@@ -35,7 +35,7 @@ def parameter_tensors(module: Module, network: cst.BaseExpression) -> int | None
     a network of the project is what all its constructors keep."""
     made = inferred(module, network).node
     if isinstance(made, cst.Call):
-        return _made(module, made)
+        return _parameters_made(module, made)
     classes = list(dict.fromkeys(model_classes(module, network)))
     counts = [_of_class(where, cls) for where, cls in classes]
     known = [count for count in counts if count is not None]
@@ -73,7 +73,7 @@ def _of_another_package(module: Module, call: cst.Call) -> bool:
     )
 
 
-def _made(module: Module, made: cst.BaseExpression) -> int | None:
+def _parameters_made(module: Module, made: cst.BaseExpression) -> int | None:
     """Return how many parameters a call makes."""
     if not isinstance(made, cst.Call):
         return None
@@ -84,12 +84,12 @@ def _made(module: Module, made: cst.BaseExpression) -> int | None:
         return 2
     if name == "torch.nn.Sequential":
         return _sum(
-            _made(module, arg.value) if not arg.star and arg.keyword is None else None
+            _parameters_made(module, arg.value) if not arg.star and arg.keyword is None else None
             for arg in made.args
         )
     match made.func:
         case cst.Attribute(value=inner, attr=cst.Name(value=method)) if method in _RETURN_ITSELF:
-            return _made(module, inner)
+            return _parameters_made(module, inner)
     found = class_named(module, made.func)
     return _of_class(*found) if found is not None else None
 
@@ -106,7 +106,7 @@ def _of_class(module: Module, cls: cst.ClassDef) -> int | None:
         return None
     parts = [assign for each in family for assign in learning_parts(module, each)]
     looped = any(isinstance(above, LOOPS) for each in parts for above in module.ancestors(each))
-    counts = [_made(module, each.value) for each in parts if each.value is not None]
+    counts = [_parameters_made(module, each.value) for each in parts if each.value is not None]
     return None if looped else _sum(counts)
 
 

@@ -127,7 +127,7 @@ class _States:
         value = inferred(self.module, target)
         if no_grad(self.module, target) is not False:
             return False
-        return value.grad is True or any(each.grad is True for each in _parts(value))
+        return value.grad is True or any(each.grad is True for each in _parts_of_value(value))
 
     def _is_carried(self, name: str, reads: list[cst.CSTNode]) -> bool:
         """Say whether a read of a place finds what the step before has bound, always with a
@@ -222,7 +222,7 @@ class _States:
         )
 
 
-def _parts(value: Value) -> Iterator[Value]:
+def _parts_of_value(value: Value) -> Iterator[Value]:
     yield from value.items or ()
     if value.item is not None:
         yield value.item

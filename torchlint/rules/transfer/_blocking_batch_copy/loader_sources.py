@@ -70,8 +70,8 @@ class _Search:
     def batch(self, where: Module, node: cst.BaseExpression) -> bool:
         """Look for the loop whose batch an expression is or comes from, here or around the calls of
         the function."""
-        name = _root(node)
-        if name is None or not self._new(where, node, ("batch",)):
+        name = _root_name(node)
+        if name is None or not self._is_first_look(where, node, ("batch",)):
             return False
         for above in where.ancestors(node):
             if isinstance(above, COMPREHENSIONS) and name.value in where.names_in(
@@ -87,13 +87,13 @@ class _Search:
         function = where.function(node)
         for param in _params(function) if function is not None else ():
             if function is not None and _made_of(where, node, function, {param}, set()):
-                given = self._given(where, function, param)
+                given = self._arguments_for(where, function, param)
                 return bool(given) and all(
                     arg is not None and self.batch(home, arg) for home, arg in given
                 )
         return False
 
-    def _new(self, where: Module, node: cst.CSTNode, path: Path) -> bool:
+    def _is_first_look(self, where: Module, node: cst.CSTNode, path: Path) -> bool:
         """Say whether a place was not looked at before, nor too many were."""
         key = (where, node, path)
         again = where.path == self.origin.path and where is not self.origin
@@ -104,7 +104,7 @@ class _Search:
 
     def loader(self, where: Module, node: cst.BaseExpression, path: Path) -> bool:
         """Look for what made the loader that an expression holds."""
-        if not self._new(where, node, path):
+        if not self._is_first_look(where, node, path):
             return (where, node, path) in self._seen
         match node:
             case cst.Call():
@@ -115,13 +115,13 @@ class _Search:
                     self._bound(where, each.kind, each.node, node.value, path) for each in bindings
                 )
             case cst.Attribute():
-                return self._kept(where, node, path)
+                return self._attribute(where, node, path)
             case cst.Subscript():
                 index = node.slice[0].slice
                 key = _literal(index.value) if isinstance(index, cst.Index) else None
                 return key is not None and self.loader(where, node.value, (key, *path))
             case cst.Tuple() | cst.List() | cst.Dict() if path:
-                part = _part(node, path[0])
+                part = _display_part(node, path[0])
                 return part is not None and self.loader(where, part, path[1:])
             case cst.IfExp():
                 return all(self.loader(where, each, path) for each in (node.body, node.orelse))
@@ -165,7 +165,7 @@ class _Search:
         """Look where one binding of a name leads."""
         if isinstance(node, cst.Param):
             function = where.function(node)
-            given = self._given(where, function, name) if function is not None else []
+            given = self._arguments_for(where, function, name) if function is not None else []
             return bool(given) and all(
                 arg is not None and self.loader(home, arg, path) for home, arg in given
             )
@@ -199,7 +199,7 @@ class _Search:
             return self.loader(where, value, (names.index(name), *path))
         return isinstance(target, cst.Name) and self.loader(where, value, path)
 
-    def _kept(self, where: Module, node: cst.Attribute, path: Path) -> bool:
+    def _attribute(self, where: Module, node: cst.Attribute, path: Path) -> bool:
         """Look at all that the nearest class of an object assigns to ``self.name``."""
         for home, cls in definitions_behind.classes(
             where, self._owner(where, node.value), self.origin
@@ -220,7 +220,7 @@ class _Search:
         own = is_name(node, "self")
         return Value("object", node=where.class_of(node)) if own else inferred(where, node)
 
-    def _given(
+    def _arguments_for(
         self, where: Module, function: cst.FunctionDef, name: str
     ) -> list[tuple[Module, cst.BaseExpression | None]]:
         """Return what the calls of a function, or of its class, give for a parameter; None where a
@@ -248,7 +248,7 @@ class _Search:
             yield from self.origin.outside.calling(Definition(where.path, name, ""))
 
 
-def _root(node: cst.BaseExpression) -> cst.Name | None:
+def _root_name(node: cst.BaseExpression) -> cst.Name | None:
     """Return the name that ``batch["x"]``, ``batch.x`` and ``batch.float()`` start with."""
     at = root_of(node)
     return at if isinstance(at, cst.Name) else None
@@ -268,7 +268,7 @@ def _made_of(
             return all(_made_of(where, each.value, origin, names, seen) for each in elements)
         case cst.IfExp(body=body, orelse=orelse):
             return all(_made_of(where, each, origin, names, seen) for each in (body, orelse))
-    root = _root(node)
+    root = _root_name(node)
     made = definitions_of(where, root) if root is not None else []
     for each in made:
         own = each is origin and root is not None and root.value in names
@@ -304,7 +304,9 @@ def _literal(node: cst.BaseExpression) -> int | str | None:
     return str(node.raw_value) if isinstance(node, cst.SimpleString) else None
 
 
-def _part(node: cst.Tuple | cst.List | cst.Dict, key: int | str) -> cst.BaseExpression | None:
+def _display_part(
+    node: cst.Tuple | cst.List | cst.Dict, key: int | str
+) -> cst.BaseExpression | None:
     """Return the element of a display at an index or key; None where that is not certain."""
     if isinstance(node, cst.Dict):
         held = [

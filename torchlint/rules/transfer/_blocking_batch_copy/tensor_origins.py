@@ -45,7 +45,7 @@ def host_roots(module: Module, node: cst.CSTNode) -> list[Root] | None:
                 [_definition_roots(module, d, node.value) for d in definitions_of(module, node)]
             )
         case cst.Subscript(value=inner):
-            return _part(
+            return _roots_of_part(
                 module,
                 inner,
                 literal_key(node),
@@ -95,7 +95,7 @@ def lies_with_batch(module: Module, transfer: Transfer) -> bool:
     return bool(moved and other) and len(wholes) == 1 and all(each.name for each in moved)
 
 
-def _part(
+def _roots_of_part(
     module: Module, whole: cst.CSTNode, key: Key | None, roots: list[Root] | None
 ) -> list[Root] | None:
     """Return the roots of one part of what an expression gives, where that is what a loop binds
@@ -141,7 +141,7 @@ def _definition_roots(module: Module, definition: cst.CSTNode, name: str) -> lis
                     for n, each in enumerate(target.elements)
                     if name in module.names_in(each.value)
                 ]
-                return _part(module, value, places[0] if len(places) == 1 else None, roots)
+                return _roots_of_part(module, value, places[0] if len(places) == 1 else None, roots)
             return roots
         case cst.For():
             return [Root(definition, name)]

@@ -150,7 +150,7 @@ def _literal(module: Module, call: cst.Call) -> HostConstant | None:
     if (
         not isinstance(shown, (cst.List, cst.Tuple))
         or not any(True for _ in components(shown, cst.List, cst.Tuple))
-        or not _same(module, first.value)
+        or not _is_literal(module, first.value)
     ):
         return None
     return HostConstant("literal", module.shown(call.func), None)
@@ -179,19 +179,21 @@ def _resolved(module: Module, node: cst.BaseExpression) -> cst.BaseExpression | 
 
 
 @question()
-def _same(module: Module, node: cst.BaseExpression) -> bool:
+def _is_literal(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether an expression is made of number literals alone, also through names that hold
     such."""
     match node:
         case cst.Integer() | cst.Float():
             return True
         case cst.UnaryOperation(expression=operand):
-            return _same(module, operand)
+            return _is_literal(module, operand)
         case cst.BinaryOperation(left=left, right=right):
-            return _same(module, left) and _same(module, right)
+            return _is_literal(module, left) and _is_literal(module, right)
         case cst.List(elements=elements) | cst.Tuple(elements=elements):
-            return all(isinstance(e, cst.Element) and _same(module, e.value) for e in elements)
+            return all(
+                isinstance(e, cst.Element) and _is_literal(module, e.value) for e in elements
+            )
         case cst.Name() | cst.Attribute():
             held = _resolved(module, node)
-            return held is not None and _same(module, held)
+            return held is not None and _is_literal(module, held)
     return False

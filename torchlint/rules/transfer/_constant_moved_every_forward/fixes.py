@@ -485,7 +485,7 @@ def _constructed(module: Module, cls: cst.ClassDef, maker: cst.Call) -> cst.CSTN
             if line is None or line not in lines or not isinstance(made, cst.Assign):
                 return None
             needed.append(line)
-    if not _closed(module, maker):
+    if not _needs_self_alone(module, maker):
         return None
     supers = [line for line in lines if _calls_super(module, line)]
     if not supers:
@@ -500,7 +500,7 @@ def _constructor(cls: cst.ClassDef) -> cst.FunctionDef | None:
     return None
 
 
-def _closed(module: Module, maker: cst.Call) -> bool:
+def _needs_self_alone(module: Module, maker: cst.Call) -> bool:
     """Say whether a constant is made of modules, numbers and attributes of ``self`` alone."""
     for name in module.within(maker, cst.Name):
         above = module.parent(name)

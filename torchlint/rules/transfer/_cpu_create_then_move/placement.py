@@ -152,10 +152,10 @@ class _Region:
         if node in self._seen:
             return
         self._seen.add(node)
-        if self._made(node):
+        if self._take_in_maker(node):
             self._used(node)
 
-    def _made(self, node: cst.BaseExpression) -> bool:
+    def _take_in_maker(self, node: cst.BaseExpression) -> bool:
         """Take in what an expression is made of; False where it lies on the device already."""
         match node:
             case cst.Call() if makes_of_sizes(self.module, node):
@@ -169,14 +169,14 @@ class _Region:
                 self._bound(node)
                 return True
             case cst.Attribute(value=value) if node.attr.value in ops.ALIASING_ATTRIBUTES:
-                return self._of([value])
+                return self._take_in_operands([value])
             case cst.Subscript(value=value):
                 if not all(self._is_plain_part(part.slice) for part in node.slice):
                     raise _UnknownError
-                return self._of([value])
-        return self._of(self._operands(node))
+                return self._take_in_operands([value])
+        return self._take_in_operands(self._operands(node))
 
-    def _of(self, operands: Iterable[cst.BaseExpression]) -> bool:
+    def _take_in_operands(self, operands: Iterable[cst.BaseExpression]) -> bool:
         """Take in the operands that are tensors of the CPU; False where one is on the device."""
         there = False
         for each in operands:
@@ -229,7 +229,7 @@ class _Region:
             case cst.UnaryOperation(operator=cst.Minus() | cst.BitInvert(), expression=operand):
                 return [operand]
             case cst.Call(func=func) if name := self.module.name(func) or "":
-                return self._given(node, name)
+                return self._tensors_given(node, name)
             case cst.Call(func=cst.Attribute(value=receiver, attr=cst.Name(value=method))) if (
                 method in _STEPS
             ):
@@ -238,7 +238,7 @@ class _Region:
                 return [receiver, *arguments]
         raise _UnknownError
 
-    def _given(self, call: cst.Call, name: str) -> list[cst.BaseExpression]:
+    def _tensors_given(self, call: cst.Call, name: str) -> list[cst.BaseExpression]:
         """Return what a function of torch is given, also in a list that is written out."""
         if name not in _FUNCTIONS:
             raise _UnknownError
@@ -539,7 +539,7 @@ class _Region:
                 above = self.module.parent(read)
                 fact = attr_of(above) in _FACTS - {"type"}
                 fresh = isinstance(above, (cst.BinaryOperation, cst.Comparison, cst.Index))
-                gone = read is name or self._gone(move, name, read)
+                gone = read is name or self._reads_the_copy(move, name, read)
                 if not gone and not fact and not fresh and not self._written_before(move, read):
                     raise _UnknownError
 
@@ -550,7 +550,7 @@ class _Region:
             place, above = above, self.module.parent(above)
         return isinstance(above, cst.AssignTarget) and self.module.before(read, move.call)
 
-    def _gone(self, move: Transfer, name: cst.Name, read: cst.Name) -> bool:
+    def _reads_the_copy(self, move: Transfer, name: cst.Name, read: cst.Name) -> bool:
         """Say whether a read comes behind the move, which has put the copy in the tensor's
         place."""
         statement = self.module.small_statement(move.call)
@@ -577,7 +577,7 @@ class _Region:
             if len({self.module.source_of(each) for each in self.met}) > 1:
                 self.changes.add(SEVERAL)
             at, found = first
-        if not all(self._known(found, at, factory) for factory in self.factories):
+        if not all(self._gives_same_at(found, at, factory) for factory in self.factories):
             raise _UnknownError
         return found
 
@@ -622,7 +622,8 @@ class _Region:
         for each in self._origins(tensor):
             found = cst.Attribute(each, cst.Name("device"))
             if all(
-                self._known(found, tensor, factory) and not self._asked_first(each, tensor, factory)
+                self._gives_same_at(found, tensor, factory)
+                and not self._asked_first(each, tensor, factory)
                 for factory in self.factories
             ):
                 return found
@@ -657,7 +658,9 @@ class _Region:
                 return first.value
         return None
 
-    def _known(self, device: cst.BaseExpression, at: cst.CSTNode, factory: cst.Call) -> bool:
+    def _gives_same_at(
+        self, device: cst.BaseExpression, at: cst.CSTNode, factory: cst.Call
+    ) -> bool:
         """Say whether an expression that `at` could evaluate gives the same where a factory
         stands."""
         here = self.module.function(factory)

@@ -135,10 +135,10 @@ def _on_the_copy(module: Module, loop: cst.For, read: cst.Name, name: str) -> Re
 
 def _plain_copy(module: Module, node: cst.CSTNode) -> bool:
     copy = host_copy(module, node) if isinstance(node, cst.Call) else None
-    return copy is not None and copy.how == "cpu" and copy.node is node and _bare(copy)
+    return copy is not None and copy.how == "cpu" and copy.node is node and _has_no_arguments(copy)
 
 
-def _bare(copy: HostRead) -> bool:
+def _has_no_arguments(copy: HostRead) -> bool:
     return isinstance(copy.node, cst.Call) and not copy.node.args
 
 
@@ -162,7 +162,7 @@ def count_fix(module: Module, copy: HostRead) -> Fix | None:
 
 def _summed(module: Module, copy: HostRead) -> cst.Call | None:
     """Return the ``.sum()`` of all of a copy."""
-    if copy.how != "cpu" or not _bare(copy):
+    if copy.how != "cpu" or not _has_no_arguments(copy):
         return None
     attribute = module.parent(copy.node)
     if not isinstance(attribute, cst.Attribute) or attribute.attr.value != "sum":

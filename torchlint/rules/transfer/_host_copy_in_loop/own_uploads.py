@@ -94,9 +94,9 @@ def _moves(module: Module, definition: cst.CSTNode, name: str, part: bool) -> It
             pairs = zip(names, values, strict=False)
             moved = next((v.value for n, v in pairs if is_name(n.value, name)), None)
         case cst.Tuple(), _ if not part:
-            moved = _each(module, value)
+            moved = _made_of_each_part(module, value)
         case cst.Name(), _ if part:
-            moved = _each(module, value)
+            moved = _made_of_each_part(module, value)
         case _:
             return
     move = transfer_of(module, moved) if isinstance(moved, cst.Call) else None
@@ -104,12 +104,12 @@ def _moves(module: Module, definition: cst.CSTNode, name: str, part: bool) -> It
         yield move
 
 
-def _each(module: Module, value: cst.BaseExpression) -> cst.BaseExpression | None:
+def _made_of_each_part(module: Module, value: cst.BaseExpression) -> cst.BaseExpression | None:
     """Return what a comprehension makes of each part of a batch: ``tuple(t.to(device) for t in
     batch)``."""
     match value:
         case cst.Call(args=[cst.Arg(value=inner)]) if module.name(value.func) in _LISTS:
-            return _each(module, inner)
+            return _made_of_each_part(module, inner)
         case cst.ListComp(elt=each) | cst.GeneratorExp(elt=each) | cst.DictComp(value=each):
             return each
     return None

@@ -53,7 +53,7 @@ def _ends(module: Module, node: cst.BaseExpression, names: int) -> set[str] | No
             continue
         end = _end(module, user)
         further = {end} if end else None
-        if not end and isinstance(user, cst.BaseExpression) and _each(module, user, read):
+        if not end and isinstance(user, cst.BaseExpression) and _is_elementwise(module, user, read):
             further = _ends(module, user, names - (read is not node))
         if further is None:
             return None
@@ -76,7 +76,7 @@ def _decides(module: Module, size: cst.CSTNode) -> bool:
     return any(isinstance(place, (cst.If, cst.While)) for place in destinations(module, size))
 
 
-def _each(module: Module, user: cst.BaseExpression, read: cst.CSTNode) -> bool:
+def _is_elementwise(module: Module, user: cst.BaseExpression, read: cst.CSTNode) -> bool:
     """Say whether an operation computes each element on its own, and meets no tensor of others
     than what is selected as well: without the mask their shapes would differ."""
     if isinstance(user, cst.BinaryOperation):

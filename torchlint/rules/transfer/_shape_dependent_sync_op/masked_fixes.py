@@ -141,13 +141,13 @@ def _is_own(module: Module, home: cst.Assign, into: cst.BaseExpression) -> bool:
     if not isinstance(into, cst.Name) or function is None:
         return False
     made = definitions_of(module, into)
-    if not made or not all(_makes(module, each) for each in made):
+    if not made or not all(_binds_fresh(module, each) for each in made):
         return False
     reads = {read for each in made for read in readers_of(module, each, into.value)}
     return all(module.function(read) is function and _only_read(module, read) for read in reads)
 
 
-def _makes(module: Module, made: cst.CSTNode) -> bool:
+def _binds_fresh(module: Module, made: cst.CSTNode) -> bool:
     """Say whether an assignment binds one name to what an operator or a factory has just made."""
     match made:
         case cst.Assign(targets=[_], value=cst.BinaryOperation() | cst.UnaryOperation()):

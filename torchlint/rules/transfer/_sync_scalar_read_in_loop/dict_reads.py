@@ -52,7 +52,7 @@ def read_when_filled(module: Module, read: HostRead) -> Fix | None:
     name, torch = module.source_of(holder), name_for_module(module, "torch", "torch")
     plain = all(has_no_dimension(module, each.tensor) for each in fills)
     always = [module.statement(each) in lines for each in nodes]
-    puts = _puts(module, home, holder)
+    puts = _assigned_items(module, home, holder)
     places = dict.fromkeys(module.source_of(place) for place, value in puts if value in nodes)
     row = ", ".join(places) if plain and all(always) and len(places) > 1 else ""
     if row:
@@ -123,7 +123,7 @@ def _fills(module: Module, home: cst.CSTNode, holder: cst.BaseExpression) -> Ite
                 yield read
 
 
-def _puts(
+def _assigned_items(
     module: Module, home: cst.CSTNode, holder: cst.BaseExpression
 ) -> list[tuple[cst.BaseExpression, cst.BaseExpression]]:
     """Return the places in a dictionary to which a step assigns, with what it puts there."""

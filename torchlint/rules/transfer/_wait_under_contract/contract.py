@@ -19,7 +19,7 @@ from torchlint.source.globs import matches
 @question(ground=True, remember=False)
 def is_under_contract(module: Module) -> bool:
     """Whether the contract is about anything in the file."""
-    return _held(module) is not None
+    return _covered(module) is not None
 
 
 @question(
@@ -31,7 +31,7 @@ def is_under_contract(module: Module) -> bool:
 def held_to(module: Module, node: cst.CSTNode) -> bool:
     """Say whether a node is held to the contract: it stands in a function or file that must not
     wait, or a wait of its statement is listed."""
-    held = _held(module)
+    held = _covered(module)
     return held is not None and (
         any(module.is_within(node, place) for place in held.places) or is_listed(module, node)
     )
@@ -40,7 +40,7 @@ def held_to(module: Module, node: cst.CSTNode) -> bool:
 @question(yes="its line lists a wait", no="its line lists no wait", ground=True, remember=False)
 def is_listed(module: Module, node: cst.CSTNode) -> bool:
     """Say whether a comment or the configuration lists a wait of a statement."""
-    held = _held(module)
+    held = _covered(module)
     if held is None or not held.rows:
         return False
     return (
@@ -58,7 +58,7 @@ class _Held:
 
 
 @question(ground=True)
-def _held(module: Module) -> _Held | None:
+def _covered(module: Module) -> _Held | None:
     """Return what of a file the contract is about; None where that is nothing."""
     if matches(module.filename, module.contract.files):
         places: tuple[cst.CSTNode, ...] = (module.root,)

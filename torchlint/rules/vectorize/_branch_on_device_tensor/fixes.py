@@ -46,7 +46,7 @@ _ALWAYS = (
 
 def needless_test(module: Module, node: cst.If, test: cst.BaseExpression) -> Fix | None:
     """Return the fix that writes through a mask without asking whether it selects anything."""
-    asked = _asked(module, test)
+    asked = _asked_mask(module, test)
     if asked is None or node.orelse is not None or not isinstance(node.body, cst.IndentedBlock):
         return None
     lines = node.body.body
@@ -60,7 +60,7 @@ def needless_test(module: Module, node: cst.If, test: cst.BaseExpression) -> Fix
     return Fix(tuple(edits), Safety.UNSAFE, "Write through the mask without the test", _EMPTY)
 
 
-def _asked(module: Module, test: cst.BaseExpression) -> cst.BaseExpression | None:
+def _asked_mask(module: Module, test: cst.BaseExpression) -> cst.BaseExpression | None:
     """Return what is asked for elements by ``m.any()``, ``torch.any(m)``, ``m.sum()`` and
     ``m.sum() > 0``: a mask, or counts that are more than zero where a mask could be set."""
     test = _above_zero(test) or test

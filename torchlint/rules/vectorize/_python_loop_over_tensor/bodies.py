@@ -257,7 +257,7 @@ def independent_rounds(module: Module, loop: cst.For) -> bool:
     for target in _targets(module, body):
         if isinstance(target, cst.Attribute):
             return False
-        if isinstance(target, cst.Subscript) and not _own(module, loop, target):
+        if isinstance(target, cst.Subscript) and not _writes_into_its_own(module, loop, target):
             return False
     return not any(_grown_and_read(module, body, call) for call in _calls(module, body))
 
@@ -334,7 +334,7 @@ def _reads_other(module: Module, loop: cst.For, target: cst.Subscript) -> bool:
     return False
 
 
-def _own(module: Module, loop: cst.For, target: cst.Subscript) -> bool:
+def _writes_into_its_own(module: Module, loop: cst.For, target: cst.Subscript) -> bool:
     """Say whether what an iteration writes into is read by no other: torch makes the tensor anew in
     each, or none reads it."""
     holder = _innermost(target).value

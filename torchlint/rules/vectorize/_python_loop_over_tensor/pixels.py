@@ -30,7 +30,7 @@ def writes_pixels(module: Module, loop: cst.For) -> bool:
     if (
         not any(_sized(module, each) for each in (loop, *inner))
         or any(module.within(loop.body, *_ENDS))
-        or not all(_known(module, call) for call in module.within(loop.body, cst.Call))
+        or not all(_is_of_host(module, call) for call in module.within(loop.body, cst.Call))
     ):
         return False
     outer = _loop_variable(loop)
@@ -41,7 +41,7 @@ def writes_pixels(module: Module, loop: cst.For) -> bool:
         and module.is_within(store, each)
         for store in stores
         for each in inner
-    ) and all(_own(module, loop, store, stores) for store in stores)
+    ) and all(_stores_apart(module, loop, store, stores) for store in stores)
 
 
 @question(
@@ -111,7 +111,7 @@ def _sized(module: Module, loop: cst.For) -> bool:
     )
 
 
-def _known(module: Module, call: cst.Call) -> bool:
+def _is_of_host(module: Module, call: cst.Call) -> bool:
     return module.called(call).startswith(_HOST)
 
 
@@ -123,7 +123,9 @@ def _stores(module: Module, loop: cst.For) -> Iterator[cst.Subscript]:
             yield written
 
 
-def _own(module: Module, loop: cst.For, store: cst.Subscript, stores: list[cst.Subscript]) -> bool:
+def _stores_apart(
+    module: Module, loop: cst.For, store: cst.Subscript, stores: list[cst.Subscript]
+) -> bool:
     """Say whether a store is to a single element of an array of the host, of which the loop reads
     no other one."""
     if any(True for _ in module.within(store, cst.Slice)):

@@ -102,11 +102,11 @@ class _Form:
         self.first = ""
         self.parts: dict[str, _Part] = {}
         self.starts: dict[cst.Assign, set[str]] = {}
-        self._over(loop)
+        self._take_in_loop(loop)
 
     # -- what the loop goes over -------------------------------------------------------------------
 
-    def _over(self, loop: cst.For) -> None:
+    def _take_in_loop(self, loop: cst.For) -> None:
         """Take in the loop's index, and the tensors whose rows it binds to names."""
         bound = {name.value for name in self.module.within(loop.target, cst.Name)}
         match loop.iter:
@@ -260,13 +260,13 @@ class _Form:
             name_of_other, adds_other, otherwise = _one_step(node.orelse.body)
             if (name_of_other, adds_other) != (name, adds):
                 raise _UnknownError
-            other = self._of(otherwise)
+            other = self._part_of(otherwise)
             added.append(otherwise)
         elif adds:
             other = _Part(cst.Integer("0"), None, 0)
         if other is None or (adds and name in self.parts):
             raise _UnknownError
-        sides = [self._of(value), other]
+        sides = [self._part_of(value), other]
         if any(each.rank != 0 for each in sides):
             raise _UnknownError
         torch = name_for_module(self.module, "torch", "torch")
@@ -366,12 +366,12 @@ class _Form:
 
     def _mapped(self, node: cst.BaseExpression) -> _Part:
         """Return the vector form of an expression that is another one for each part."""
-        found = self._of(node)
+        found = self._part_of(node)
         if found.at is None:
             raise _UnknownError
         return found
 
-    def _of(self, node: cst.BaseExpression) -> _Part:
+    def _part_of(self, node: cst.BaseExpression) -> _Part:
         names = self.module.names_in(node)
         if self.index not in names and not names & self.parts.keys():
             return self._shared(node)
@@ -381,24 +381,24 @@ class _Form:
             case cst.Subscript():
                 return self._subscript(node)
             case cst.BinaryOperation(left=left, right=right):
-                one, two = self._of(left), self._of(right)
+                one, two = self._part_of(left), self._part_of(right)
                 new = node.with_changes(left=one.node, right=two.node)
                 return self._paired(new, [one, two])
             case cst.Comparison(left=left, comparisons=[target]) if not isinstance(
                 target.operator, (cst.In, cst.NotIn, cst.Is, cst.IsNot)
             ):
-                one, two = self._of(left), self._of(target.comparator)
+                one, two = self._part_of(left), self._part_of(target.comparator)
                 against = target.with_changes(comparator=two.node)
                 return self._paired(
                     node.with_changes(left=one.node, comparisons=[against]), [one, two]
                 )
             case cst.UnaryOperation(operator=cst.Minus() | cst.BitInvert(), expression=operand):
-                inner = self._of(operand)
+                inner = self._part_of(operand)
                 return self._paired(node.with_changes(expression=inner.node), [inner])
             case cst.Call(func=cst.Attribute(value=receiver, attr=cst.Name(value=method))) if (
                 self.module.name(node.func) is None
             ):
-                return self._method(node, self._of(receiver), method)
+                return self._method(node, self._part_of(receiver), method)
             case cst.Call():
                 return self._function(node)
         raise _UnknownError
@@ -430,7 +430,7 @@ class _Form:
             match each.slice:
                 case cst.Index(value=cst.Name(value=name)) if name == self.index and at is None:
                     at = number
-                    new.append(each.with_changes(slice=self._all()))
+                    new.append(each.with_changes(slice=self._full_slice()))
                 case cst.Slice(lower=None, upper=None, step=None):
                     new.append(each)
                 case _:
@@ -439,7 +439,7 @@ class _Form:
             raise _UnknownError
         return at, new
 
-    def _all(self) -> cst.Slice:
+    def _full_slice(self) -> cst.Slice:
         shown = cst.parse_expression(f"x[{self.first}:]")
         assert isinstance(shown, cst.Subscript)
         found = shown.slice[0].slice
@@ -492,7 +492,7 @@ class _Form:
                     self._shared(arg.value)
                 given.append(arg)
                 continue
-            found = self._of(arg.value)
+            found = self._part_of(arg.value)
             parts.append(found)
             given.append(arg.with_changes(value=found.node))
         return self._paired(new.with_changes(args=given), parts)
@@ -502,7 +502,7 @@ class _Form:
         name = self.module.called(node)
         if not node.args or node.args[0].keyword is not None or node.args[0].star:
             raise _UnknownError
-        part = self._of(node.args[0].value)
+        part = self._part_of(node.args[0].value)
         last = name.rpartition(".")[2]
         if part.at is not None and name == f"torch.{last}" and last in _REDUCTIONS:
             method = cst.Call(cst.Attribute(as_receiver(part.node), cst.Name(last)))
