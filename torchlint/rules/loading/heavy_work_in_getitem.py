@@ -183,7 +183,16 @@ def check_call(node: cst.Call, module: Module) -> Iterator[Hit]:
     what = f"{module.shown(node.func)}(…)"
     words = {"what": what, "unit": f"{role}"}
     severity = Severity.INFO if handle or compose else None
-    yield Hit(node, words, severity=severity, message=_KEEP if handle else None)
+    if not _beside_another(module, node):
+        yield Hit(node, words, severity=severity, message=_KEEP if handle else None)
+
+
+def _beside_another(module: Module, node: cst.Call) -> bool:
+    """Say whether a ``with`` opens another file before, and in the same way: ``with File(a) as x,
+    File(b) as y``."""
+    block = module.parent(module.parent(node) or node)
+    first = block.items[0].item if isinstance(block, cst.With) else node
+    return first is not node and isinstance(first, cst.Call) and first.func.deep_equals(node.func)
 
 
 @rule.on(cst.Call)

@@ -163,6 +163,7 @@ def check_explicit(node: cst.Call, module: Module) -> Iterator[Hit]:
     named = any(module.name(arg.value) in _DOUBLES for arg in node.args)
     if (
         (named or method_called(node) == "double")
+        and inferred(module, node).rank != 0  # One number costs nothing.
         and _in_forward(module, node)
         and not mentions(module, _POLICY)
     ):

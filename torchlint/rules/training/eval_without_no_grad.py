@@ -172,7 +172,7 @@ from torchlint.semantic.uses.networks import (
 )
 from torchlint.semantic.values.classes import in_lightning
 from torchlint.semantic.values.inferred import is_model_call
-from torchlint.semantic.values.value import CPU
+from torchlint.semantic.values.value import ACCEL, CPU, CUDA
 
 _SINGLE = "inference builds an autograd graph; run it under torch.no_grad()."
 _DETACHED = (
@@ -228,7 +228,8 @@ def _graded(module: Module, hit: Hit) -> Hit:
     a batch that nobody has moved may be an oversight."""
     args = hit.node.args if isinstance(hit.node, cst.Call) else ()
     values = [inferred(module, arg.value) for arg in args]
-    if not any(v.tensor and v.device == CPU and v.origin == "factory" for v in values):
+    made = any(v.tensor and v.device == CPU and v.origin == "factory" for v in values)
+    if not made or any(v.device in (CUDA, ACCEL) for v in values):
         return hit
     message = (hit.message or rule.message) + _ON_CPU
     return replace(hit, message=message, severity=Severity.INFO)

@@ -237,7 +237,7 @@ def _launches(module: Module, loop: cst.For) -> int | None:
     sizes = (parameter_tensors(module, each) for each in _networks(module, loop))
     tensors = next((size for size in sizes if size is not None), None)
     work = sum(1 for _ in module.within(loop.body, cst.Call, cst.BinaryOperation, cst.AugAssign))
-    return tensors * work if tensors is not None else None
+    return tensors * work if tensors else None  # A class without any stands for one with some.
 
 
 def _networks(module: Module, loop: cst.For) -> Iterator[cst.BaseExpression]:

@@ -457,9 +457,32 @@ def copied_at_once(module: Module, node: cst.BaseExpression) -> bool:
 def _reads_the_same(module: Module, node: cst.BaseExpression, other: cst.CSTNode) -> bool:
     """Say whether another read is of the same value: ``loss.item()`` twice in a step."""
     pairs = zip(module.within(node, cst.Name), module.within(other, cst.Name), strict=False)
-    return node.deep_equals(other) and all(
-        definitions_of(module, name) == definitions_of(module, same) for name, same in pairs
+    return (
+        node.deep_equals(other)
+        and all(
+            definitions_of(module, name) == definitions_of(module, same) for name, same in pairs
+        )
+        and not _held_anew(module, other, node)
     )
+
+
+def _held_anew(module: Module, first: cst.CSTNode, last: cst.BaseExpression) -> bool:
+    """Say whether between two reads something is stored in what holds the value, or a method of
+    that is called: ``losses.append(x); losses[-1].item()``."""
+    parts: list[cst.BaseExpression] = [*module.within(last, cst.Attribute, cst.Subscript)]
+    parts += [each.value for each in parts if isinstance(each, cst.Subscript)]
+    for each in module.within(module.scope(last), cst.Call, cst.AssignTarget, cst.AugAssign):
+        match each:
+            case cst.Call(func=cst.Attribute(value=changed)):
+                pass
+            case cst.AssignTarget(target=changed) | cst.AugAssign(target=changed):
+                pass
+            case _:
+                continue
+        between = module.before(first, each) and module.before(each, last)
+        if between and any(changed.deep_equals(part) for part in parts):
+            return True
+    return False
 
 
 def _sole_read(module: Module, node: cst.BaseExpression) -> bool:

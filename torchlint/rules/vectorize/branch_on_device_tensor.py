@@ -120,16 +120,18 @@ from torchlint.rules.vectorize._branch_on_device_tensor.fixes import (
     returned_where,
 )
 from torchlint.semantic.code.imports import name_for_module
-from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.code.tree import components, is_name
+from torchlint.semantic.code.tree import components, is_name, method_called
 from torchlint.semantic.code.truth import ASKING, TESTS, asked_for_truth
+from torchlint.semantic.code.updates import is_step
+from torchlint.semantic.code.warned import is_warning, only_warns
 from torchlint.semantic.torch import ops
 from torchlint.semantic.torch.spelling import LOSS, called
 from torchlint.semantic.uses.host_elements import host_elements
 from torchlint.semantic.uses.host_loops import host_loop
 from torchlint.semantic.uses.host_needs import ends_a_loop, sizes
 from torchlint.semantic.uses.unavoidable_syncs import wait_that_stays
+from torchlint.semantic.values.inferred import is_model_call
 from torchlint.semantic.values.place import perhaps_on_device
 
 _FINITE = tuple(ops.having("finite"))
@@ -164,6 +166,14 @@ _TURNS = (
 _BOTH = (
     "Python's {word} on a tensor value waits for the GPU, and so does `{other}`: only without both "
     "the step runs on."
+)
+_TRAINS = (
+    "Python's {word} on a tensor value waits for the GPU to know whether this step trains; decide "
+    "by a value of an earlier step, or scale the loss by the truth value on the device."
+)
+_SKIPS = (
+    "Python's {word} on a tensor value waits for the GPU to know whether `{work}` runs; decide by "
+    "what the host has before the copy, or for many at once."
 )
 
 rule = Rule(
@@ -243,11 +253,34 @@ def _judge(module: Module, leaves: list[cst.BaseExpression], word: str) -> Itera
     if fix is None and stop is None and (read := host_elements(module, test)) is not None:
         fix = elements_on_host(module, read)
     other = _waits_as_well(module, test) if fix is None and stop is None else None
-    words = {"word": word, "other": module.shown(other) if other is not None else ""}
+    trains = fix is None and stop is None and _decides_to_train(module, holder)
+    skipped = _model_skipped(module, holder) if fix is None and stop is None else None
+    named = {"other": other, "work": skipped and skipped.func}
+    words = {"word": word, **{key: module.shown(each) for key, each in named.items() if each}}
     message = stop or _loops_on(module, holder) or (_BOTH if other is not None else None)
+    message = message or (_TRAINS if trains else _SKIPS if skipped else None)
     severity = Severity.INFO if message is not None else None
     cause = wait_for(module, test)
     yield Hit(test, words, fix=fix, severity=severity, message=message, cause=cause)
+
+
+def _decides_to_train(module: Module, holder: cst.CSTNode | None) -> bool:
+    """Say whether a test decides about the backward pass or the optimizer's step, which are worth a
+    wait."""
+    calls = module.within(holder.body, cst.Call) if isinstance(holder, cst.If) else ()
+    return any(method_called(each) == "backward" or is_step(module, each) for each in calls)
+
+
+def _model_skipped(module: Module, holder: cst.CSTNode | None) -> cst.Call | None:
+    """Return the model's call in the rest of an iteration that a test leaves out."""
+    block = module.parent(holder)
+    if not isinstance(holder, cst.If) or not isinstance(block, cst.IndentedBlock):
+        return None
+    if holder.orelse is not None or not _ends_in(module, holder.body, (cst.Continue,)):
+        return None
+    rest = (line for line in block.body if module.before(holder, line))
+    calls = (call for line in rest for call in module.within(line, cst.Call))
+    return next((call for call in calls if is_model_call(module, call)), None)
 
 
 def _waits_as_well(module: Module, test: cst.BaseExpression) -> cst.CSTNode | None:
@@ -364,20 +397,22 @@ def _ends_in(module: Module, block: cst.BaseSuite, stops: tuple[type[cst.CSTNode
 
 def _only_warns(module: Module, holder: cst.If) -> bool:
     """Say whether all that a test decides about is a message."""
-    return holder.orelse is None and all(
-        isinstance(line, cst.SimpleStatementLine)
-        and all(isinstance(small, cst.Expr) and _tells(module, small.value) for small in line.body)
-        for line in holder.body.body
+    return holder.orelse is None and (
+        only_warns(module.names, holder.body.body)
+        or all(
+            isinstance(line, cst.SimpleStatementLine)
+            and all(
+                isinstance(small, cst.Expr) and _tells(module, small.value) for small in line.body
+            )
+            for line in holder.body.body
+        )
     )
 
 
 def _tells(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether a statement is a message, or a text that nobody reads."""
-    match node:
-        case cst.Call(func=cst.Attribute(value=logger, attr=cst.Name(value="warn" | "warning"))):
-            return module.name(node.func) is not None or "log" in (dotted_text(logger) or "")
-        case cst.Call():
-            return module.called(node) in ("warnings.warn", "builtins.print")
+    if isinstance(node, cst.Call):
+        return is_warning(module.names, node) or module.called(node) == "builtins.print"
     return isinstance(node, cst.BaseString)
 
 

@@ -21,6 +21,7 @@ from torchlint.semantic.code.self_ending import SelfEnding
 from torchlint.semantic.code.tree import Function, is_name
 from torchlint.semantic.code.unreached import unreached_code
 from torchlint.semantic.code.updates import updates
+from torchlint.semantic.code.warned import only_warns
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 
@@ -72,8 +73,10 @@ class Guards:
             ):
                 return test
         for condition in self.conditions.around(node, until):
-            if self.self_ending.ends(condition, until) or nothing_to_compute(
-                self.tree, self.names, condition
+            if (
+                self.self_ending.ends(condition, until)
+                or nothing_to_compute(self.tree, self.names, condition)
+                or only_warns(self.names, condition.branch)
             ):
                 return condition.test
         return None

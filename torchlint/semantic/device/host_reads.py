@@ -13,7 +13,7 @@ from torchlint.semantic.code.calls import given_for
 from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.scopes import is_compiled
-from torchlint.semantic.code.tree import keyword_of
+from torchlint.semantic.code.tree import keyword_of, method_called
 from torchlint.semantic.module import Module
 from torchlint.semantic.project.asked import argument_reads
 from torchlint.semantic.question import question
@@ -40,6 +40,7 @@ _SIZE_METHODS = ops.having("method", "sizes")
 _LITERALS = (cst.SimpleString, cst.ConcatenatedString)
 _PLAIN = (cst.BaseNumber, cst.BaseString, cst.Ellipsis)
 _SIZE_FACTORIES = ops.dotted("factory", "sizes")
+_FILLS = ("full", "new_full")
 # What may stand between a copy and the scalar read that it serves:
 # ``loss.cpu().detach().numpy().item()``.
 _PLAIN_STEPS = ops.SAME_VALUES | ops.having("cast") | ops.having("move") | {"data", "numpy"}
@@ -226,7 +227,8 @@ def _of_helper(module: Module, call: cst.Call, name: str, asks: _Asks) -> Iterat
 
 
 def _of_sizes(module: Module, call: cst.Call, asks: _Asks) -> Iterator[HostRead]:
-    for arg in call.args:
+    filled = method_called(call) in _FILLS
+    for arg in call.args[:1] if filled else call.args:  # What fills it is no size.
         if arg.keyword is None and not arg.star:
             parts = (
                 [e.value for e in arg.value.elements]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from torchlint.base.records import frozen
 from torchlint.semantic.code.flags import Flag
-from torchlint.semantic.code.tree import keyword_of
+from torchlint.semantic.code.tree import is_name, keyword_of
 from torchlint.semantic.elsewhere import Definition, Lineage
 from torchlint.semantic.project import exports
 from torchlint.semantic.project.callers import (
@@ -258,7 +258,8 @@ class Outside:
         if not self.deep and self.project is not None:
             made = self.project.definitions.made_by(found)
             return self._instance(made) if made is not None else UNKNOWN
-        key = (found, exports.shape(call), tuple(exports.plain(value) for value in given))
+        flags = tuple(is_name(arg.value, "True") for arg in call.args)
+        key = (found, exports.shape(call), flags, tuple(exports.plain(value) for value in given))
         return (
             self._answer(
                 key, found, lambda module: exports.returned(module, found.name, call, given)

@@ -465,10 +465,15 @@ class _GraphSearch(ValueSearch):
 def _calls_elsewhere(
     module: Module, function: cst.FunctionDef
 ) -> Iterator[tuple[Module, cst.Call]]:
-    """Yield the calls in other files of a function that no file hands on; none of a library, whose
-    callers are not in view."""
+    """Yield the calls in other files of a method, or of a function that no file hands on; none of a
+    library's function, whose callers are not in view."""
     outside, name = module.outside, scopes(module).name_outside(function)
-    if name is None or module.class_of(function) is not None or function.decorators:
+    if name is None:
+        return
+    if module.class_of(function) is not None:
+        yield from outside.calling(Definition(outside.path, name, ""))
+        return
+    if function.decorators:
         return
     handed = outside.others_say(partial(hands_on, name), near=False)
     if handed is False and not outside.of_library():

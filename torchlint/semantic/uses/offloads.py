@@ -39,10 +39,15 @@ _CLEARS = regex(
 """What people call a function that exists to free memory."""
 _SAYS_MEMORY = regex(r"memory|\boom\b|fragment|\bleak", re.IGNORECASE)
 _SPARES = regex(
-    r"\b(gpu|cuda|device)('s)?[ -](memory|ram)\b|\bv-?ram\b|\boom\b|out of memory", re.IGNORECASE
+    r"\b(gpu|cuda|device)('s)?[ -](memory|ram)\b|\bv-?ram\b|\boom\b|out of memory"
+    r"|memory\s+(on|for|of|in)\s+the\s+(gpu|device)\b",
+    re.IGNORECASE,
 )
 """What a comment says of a copy that spares the device's memory."""
+_HOST = regex(r"\b(cpu|host|ram)\b", re.IGNORECASE)
 _STATE = regex(r"state_?dict(\(\))?\.items$", re.IGNORECASE)
+_REPLAY = regex(r"replay|(memory|experience)_?(buffer|pool|bank)?$", re.IGNORECASE)
+_TAKES = regex(r"_?(push|add|store|append|insert|put|remember|save|record|cache)")
 _NEAR = 2
 """Statements above a call whose comments may be about it."""
 _OFFLOAD = regex(r"off_?load|low_?mem|spare_?mem|save_?mem", re.IGNORECASE)
@@ -58,7 +63,7 @@ def offloads(module: Module, copy: cst.Call) -> bool:
     gives memory back in between; or a part of a network's state, which is put aside as a whole."""
     if _named_so(module, copy) or _in_hook(module, copy):
         return True
-    if explained(module, copy, _SPARES) or _of_state(module, copy):
+    if explained(module, copy, _SPARES) or _documented(module, copy) or _of_state(module, copy):
         return True
     places = destinations(module, copy)
     if any(_kept_for_backward(module, place) for place in places):
@@ -147,7 +152,30 @@ def _named_so(module: Module, node: cst.CSTNode) -> bool:
         for above in module.ancestors(node)
         if isinstance(above, (cst.FunctionDef, cst.ClassDef))
     )
-    return any(map(_MEMORY.search, asked)) or any(map(_OFFLOAD.search, around))
+    return (
+        any(map(_MEMORY.search, asked))
+        or any(map(_OFFLOAD.search, around))
+        or _put_into_replay(module, node)
+    )
+
+
+def _put_into_replay(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether a replay memory takes something, which it keeps on the host for long."""
+    function, cls = module.function(node), module.class_of(node)
+    return (
+        function is not None
+        and cls is not None
+        and _REPLAY.search(cls.name.value) is not None
+        and _TAKES.match(function.name.value) is not None
+    )
+
+
+def _documented(module: Module, copy: cst.CSTNode) -> bool:
+    """Say whether what is written of the function says that the device's memory is spared on the
+    CPU."""
+    function = module.function(copy)
+    text = (function.get_docstring() if function is not None else None) or ""
+    return _SPARES.search(text) is not None and _HOST.search(text) is not None
 
 
 def _in_hook(module: Module, node: cst.CSTNode) -> bool:

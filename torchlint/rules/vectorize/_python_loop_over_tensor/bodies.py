@@ -14,6 +14,7 @@ from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import Function, attr_of, method_called, root_of
+from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import carried_reads, loop_sources, spelled_alike
 from torchlint.semantic.torch import ops
@@ -486,7 +487,14 @@ def _by_element(module: Module, loop: cst.For, node: cst.AugAssign) -> bool:
             isinstance(part, cst.SubscriptElement) and isinstance(part.slice, cst.Slice)
             for part in parts
         )
-        return not whole and any(_element_in(module, loop, part) for part in parts)
+        bound = {name.value for name in module.within(loop.target, cst.Name)}
+        own = any(  # ``rewards[i, ends[i]] += scores[i]`` adds once to each row.
+            isinstance(part, cst.SubscriptElement)
+            and isinstance(part.slice, cst.Index)
+            and is_name(part.slice.value, *bound)
+            for part in parts
+        )
+        return not (whole or own) and any(_element_in(module, loop, part) for part in parts)
     above = module.parent(module.parent(module.parent(node)) or node)
     match above:
         case cst.If(
