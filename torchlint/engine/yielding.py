@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import libcst as cst
 
-from torchlint.base.finding import Finding, Safety
+from torchlint.base.finding import Finding, Safety, TextFix
 from torchlint.base.regex import regex
 from torchlint.base.span import Span
 from torchlint.engine.overlaps import touch
@@ -106,9 +106,13 @@ def fixed_together(beside: Mapping[tuple[str, Span], Finding]) -> dict[tuple[str
     fixed = dict(beside)
     if len(beside) > _MOST_TOGETHER:
         return fixed
+    for (code, span), finding in beside.items():
+        for (_, its), other in beside.items():
+            if _fixes_both(other, finding, (its.start, span.start)):
+                fixed[code, span] = replace(finding, fix=other.fix)
     for safety in (Safety.SAFE, Safety.UNSAFE):
         members: list[tuple[str, Span]] = []
-        for key, finding in beside.items():
+        for key, finding in list(fixed.items()):
             fix = finding.fix
             if fix is None or fix.safety is not safety or fix.withheld:
                 continue
@@ -122,6 +126,23 @@ def fixed_together(beside: Mapping[tuple[str, Span], Finding]) -> dict[tuple[str
         for key in members:
             fixed[key] = replace(fixed[key], fix=fixed[members[0]].fix)
     return fixed
+
+
+def _fixes_both(one: Finding, other: Finding, places: tuple[int, int]) -> bool:
+    """Say whether the fix of a finding rewrites the place of another one too, whose own is as safe
+    and does not rewrite the first one's; `places` are where the two start."""
+    mine, theirs = one.fix, other.fix
+    return (
+        mine is not None
+        and theirs is not None
+        and mine.safety is theirs.safety
+        and _rewrites(mine, places[1])
+        and not _rewrites(theirs, places[0])
+    )
+
+
+def _rewrites(fix: TextFix, place: int) -> bool:
+    return any(edit.span.start <= place < edit.span.end for edit in fix.edits)
 
 
 def _all_clauses(one: str, two: str) -> str:
