@@ -284,8 +284,10 @@ class _Deferral:
         if not isinstance(row, cst.Tuple) or not isinstance(self.module.parent(row), cst.Return):
             return False
         place = [each.value for each in row.elements].index(node)
-        if isinstance(said, cst.Subscript) and len(said.slice) == len(row.elements):
-            said = getattr(said.slice[place].slice, "value", said)
+        match said:
+            case cst.Subscript(slice=parts) if len(parts) == len(row.elements):
+                each = [getattr(part.slice, "value", said) for part in parts]
+                said = said if isinstance(each[-1], cst.Ellipsis) else each[place]
         return self._annotated(said) and all(
             _taken(self.module, self, site, (place, len(row.elements)), kind) for site in sites
         )
