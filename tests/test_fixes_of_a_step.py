@@ -269,3 +269,128 @@ def test_what_a_function_of_the_project_computes_is_kept_as_it_is(body: str) -> 
     after = fixed(OWN.format(body=body), "unsafe", codes=frozenset({"TL101"})).after
     assert ("losses.append(loss.detach())" in after) is (body in COMPUTED)
     assert ("losses.append(loss.detach().clone())" in after) is (body in OLDER)
+
+
+PART = (
+    HEAD
+    + """\
+def step(out, y):
+    loss = nn.functional.mse_loss(out, y)
+    {body}
+
+
+def train(loader: DataLoader, optimizer, criterion, compiled):
+    losses = []
+    for x, y in loader:
+        {line}
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+"""
+)
+OUT = "model(x.to(device)), y.to(device)"
+FRESH = {
+    f"loss, size = step({OUT})": "return loss, len(out)",
+    f"size, loss = step({OUT})": "return len(out), loss * 2",
+    f"loss = criterion({OUT})": "return loss",
+}
+HELD = {
+    f"loss, out = step({OUT}) ": "return out, out",
+    f"loss, out = step({OUT})": "keep(loss); return loss, out",
+    f"loss, size = step({OUT}), 1": "return out",
+    f"loss = compiled({OUT}).loss": "return loss",
+}
+
+
+@pytest.mark.parametrize(("line", "body"), [*FRESH.items(), *HELD.items()])
+def test_a_loss_that_is_made_in_the_turn_is_not_copied(line: str, body: str) -> None:
+    after = fixed(PART.format(line=line, body=body), "unsafe", codes=frozenset({"TL101"})).after
+    assert ("losses.append(loss.detach())" in after) is (line in FRESH)
+    assert ("losses.append(loss.detach().clone())" in after) is (line in HELD)
+
+
+def test_a_loss_of_a_captured_graph_is_copied() -> None:
+    line = f"loss = criterion({OUT})  # of model = torch.compile(model, mode='reduce-overhead')"
+    after = fixed(PART.format(line=line, body="pass"), "unsafe", codes=frozenset({"TL101"})).after
+    assert "losses.append(loss.detach().clone())" in after
+
+
+ANNOTATED = (
+    HEAD
+    + """\
+def step(x, y, optimizer){said}:
+    loss = nn.functional.mse_loss(model(x), y)
+    loss.backward()
+    optimizer.step()
+    return {given}
+
+
+def train(loader: DataLoader, optimizer):
+    total = 0.0
+    for x, y in loader:
+        {line}
+        total += value
+    return total
+"""
+)
+CALL = "step(x.to(device), y.to(device), optimizer)"
+
+
+@pytest.mark.parametrize(
+    ("said", "given", "line", "anew"),
+    [
+        ("", "loss.item()", f"value = {CALL}", ""),
+        (" -> float", "loss.item()", f"value = {CALL}", " -> torch.Tensor"),
+        (
+            " -> tuple[float, int]",
+            "loss.item(), len(x)",
+            f"value, size = {CALL}",
+            " -> tuple[torch.Tensor, int]",
+        ),
+        (" -> 'float'", "loss.item()", f"value = {CALL}", None),
+        (" -> tuple[float, ...]", "loss.item(), 1.0", f"value, size = {CALL}", None),
+        (" -> float | None", "loss.item()", f"value = {CALL}", None),
+    ],
+)
+def test_a_function_that_returns_a_tensor_says_so(
+    said: str, given: str, line: str, anew: str | None
+) -> None:
+    text = ANNOTATED.format(said=said, given=given, line=line)
+    after = fixed(text, "unsafe", codes=frozenset({"TL101"})).after or text
+    assert (".item()" in after) is (anew is None)
+    assert f"optimizer){said if anew is None else anew}:" in after
+
+
+WIDER = HEAD + (
+    "def train(loader: DataLoader, optimizer, hits):\n"
+    "  total, right = 0.0, 0\n"
+    "  for x, y in loader:\n"
+    "    out = model(x.to(device))\n"
+    "    loss = nn.functional.mse_loss(out, y.to(device))\n"
+    "    optimizer.zero_grad()\n"
+    "    loss.backward()\n"
+    "    optimizer.step()\n"
+    "    total += loss.item()\n"
+    "    right += {right}\n"
+    "  return total, right\n"
+)
+
+
+@pytest.mark.parametrize(
+    "right", ["torch.sum((out > 0) == (hits > 0)).data.item()", "(out > 0).sum().item()"]
+)
+def test_a_fix_that_rewrites_two_reads_is_the_fix_of_both(right: str) -> None:
+    fixes = {each.fix for each in found(WIDER.format(right=right), "TL101")}
+    assert len(fixes) == 1
+
+
+def test_code_behind_a_loop_is_indented_as_the_loop_is() -> None:
+    class_first = "class First:\n        size = 1\n\n\n"
+    line = f"loss = nn.functional.mse_loss({OUT})"
+    text = class_first + PART.format(line=line, body="pass").replace(
+        "return losses", "return np.average(losses)"
+    )
+    after = fixed(text, "unsafe", codes=frozenset({"TL101"})).after
+    assert "\n    if losses:\n        losses = torch.stack(losses).tolist()\n" in after

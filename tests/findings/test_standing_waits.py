@@ -94,7 +94,7 @@ LOGS = {
 
 
 @pytest.mark.parametrize("line", LOGS)
-def test_a_read_beside_what_a_training_step_logs_saves_nothing_by_itself(line: str) -> None:
+def test_a_read_beside_what_a_training_step_logs_is_put_off_with_the_log(line: str) -> None:
     imports = "import logging\nimport wandb\nfrom tqdm import tqdm\nfrom torch.utils.tensorboard"
     imports += " import SummaryWriter\nbar = tqdm()\nwriter = SummaryWriter()\n"
     source = imports + PROGRAM.format(line=SUM, body=line)
@@ -104,9 +104,18 @@ def test_a_read_beside_what_a_training_step_logs_saves_nothing_by_itself(line: s
         if "`loss.item()`" in each.message
     )
     assert read.fix is not None
-    assert (read.fix.safety is Safety.SUGGESTION) is LOGS[line]
-    assert ("first log every N steps" in read.fix.note) is LOGS[line]
+    assert read.fix.safety is (Safety.UNSAFE if LOGS[line] else Safety.SAFE)
+    assert ("Only every 50th step is logged" in read.fix.note) is LOGS[line]
+    assert any("% 50" in each.text for each in read.fix.edits) is LOGS[line]
     assert (read.severity is Severity.INFO) is LOGS[line]
+
+
+def test_a_read_beside_a_log_that_cannot_be_made_rare_is_only_shown() -> None:
+    source = PROGRAM.format(line=SUM, body="print(loss); step = iteration = step_number = a")
+    read = next(e for e in check(source, codes=frozenset({"TL101"})).findings)
+    assert read.fix is not None
+    assert read.fix.safety is Safety.SUGGESTION
+    assert "first log every N steps" in read.fix.note
 
 
 def test_what_a_logging_call_reads_by_itself_is_no_other() -> None:

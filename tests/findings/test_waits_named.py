@@ -361,7 +361,7 @@ def test_what_the_step_makes_no_loader_can_pin(line: str, said: bool) -> None:
 def test_a_schedule_between_two_reads_starts_no_work() -> None:
     last = "if step % 10 == 0:\n            scheduler.step()\n        print(out.max().item())"
     source = TRAIN.format(first="pass", last=last)
-    assert "total += loss.item()" in fixed(source, "TL101", unsafe=True)
+    assert "total += loss.item()" in fixed(source, "TL101")
     assert "total += loss.item()" not in fixed(TRAIN.format(first="pass", last="pass"), "TL101")
 
 

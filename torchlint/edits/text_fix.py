@@ -342,9 +342,9 @@ def _insert(edit: InsertBefore | InsertAfter, context: EditContext) -> Splice:
         new = cst.parse_module(edit.code.strip("\n"))
     except cst.ParserSyntaxError:
         raise WithheldError("the code to insert does not parse") from None
+    tree = _as_deep(context.tree, getattr(line, "body", None), context.parent(line))
     lines = [
-        indent + rendered(statement, context.tree, indent) + _remark(statement)
-        for statement in new.body
+        indent + rendered(statement, tree, indent) + _remark(statement) for statement in new.body
     ]
     start = context.line_start(context.span(line).start)
     if isinstance(edit, InsertBefore):
@@ -353,6 +353,13 @@ def _insert(edit: InsertBefore | InsertAfter, context: EditContext) -> Splice:
         )
     end = context.after_line(line)
     return Splice(Span(end, end), context.as_written("".join(f"\n{code}" for code in lines), end))
+
+
+def _as_deep(tree: cst.Module, *blocks: object) -> cst.Module:
+    """Return a tree by which new code is indented as the first of some blocks that are is."""
+    block = next((each for each in blocks if isinstance(each, cst.IndentedBlock)), None)
+    own = block.indent if block is not None else None
+    return tree if own is None else tree.with_changes(default_indent=own)
 
 
 def _remark(statement: cst.CSTNode) -> str:

@@ -26,6 +26,7 @@ from torchlint.engine.yielding import (
     fixed_together,
     joined,
     keeps_fixes_apart,
+    parts_of_wider,
     step_of,
     strongest,
 )
@@ -85,8 +86,13 @@ def findings(
         else:
             first = (stronger.rule.code, stronger.span)
             made[first] = joined(made[first], finding)
-    for keys in () if keeps_fixes_apart(module.text) else beside.values():
-        made.update(fixed_together({key: made[key] for key in keys}))
+    if not keeps_fixes_apart(module.text):
+        steps: dict[cst.CSTNode, list[tuple[str, Span]]] = {}
+        for (_, step), keys in beside.items():
+            made.update(fixed_together({key: made[key] for key in keys}))
+            steps.setdefault(step, []).extend(keys)
+        for keys in steps.values():
+            made.update(parts_of_wider({key: made[key] for key in keys}))
     return tuple(made.values()), tuple(map(placing.note, crashes))
 
 

@@ -11,7 +11,7 @@ import libcst as cst
 from torchlint.base.finding import Safety, Severity
 from torchlint.base.waits import MOST_NAMED, Role, role_of
 from torchlint.engine.placing import Placed, severity_of
-from torchlint.fixes.fix import NodeEdit, Remove, Replace
+from torchlint.fixes.fix import Fix, NodeEdit, Remove, Replace
 from torchlint.fixes.notes import one_sentence
 from torchlint.rule import Wait
 from torchlint.semantic.code.tree import method_called
@@ -138,11 +138,16 @@ def _in_vain(
         return wait
     others = {e.hit.node: e for e in left if e is not wait and _stays(e)}
     node = wait_beside(module, wait.hit.node, others, fixed)
-    if node is None or any(_rewrites(module, edit, node) for edit in fix.edits):
+    if node is not None and any(_rewrites(module, edit, node) for edit in fix.edits):
+        node = None
+    where = " beside it"
+    if node is None and fix.logs_every_n:
+        node, where = _elsewhere_in_step(module, wait, fix, others, fixed), ""
+    if node is None:
         return wait
-    beside = f"`{module.shown(node)}` beside it"
-    note = one_sentence([fix.note, f"As long as {beside} waits as well, little is gained."])
-    told = (
+    note = f"As long as `{module.shown(node)}`{where} waits as well, little is gained."
+    note = one_sentence([fix.note, note])
+    told = bool(where) and (
         severity_of(others[node]) is Severity.WARNING
         if node in others
         else not may_read(module, node)
@@ -151,6 +156,29 @@ def _in_vain(
     severity = Severity.INFO if hint else wait.hit.severity
     weaker = replace(fix, safety=safety, note=note)
     return replace(wait, hit=replace(wait.hit, fix=weaker, severity=severity))
+
+
+def _elsewhere_in_step(
+    module: Module,
+    wait: Placed,
+    fix: Fix,
+    left: Collection[cst.CSTNode],
+    fixed: Collection[cst.CSTNode],
+) -> cst.CSTNode | None:
+    """Return what the step waits for wherever that is in it, but for what a fix moves: who sees
+    fewer numbers wants a step without a wait for that."""
+    lines = [edit.node for edit in fix.edits if isinstance(edit, (Remove, Replace))]
+    return next(
+        (
+            place
+            for place in waits_besides(module, wait.hit.node, left, likely=True)
+            if not any(
+                module.is_within(place, each) or module.is_within(each, place)
+                for each in (*fixed, *lines)
+            )
+        ),
+        None,
+    )
 
 
 def _stays(wait: Placed) -> bool:

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import bisect
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import libcst as cst
 
-from torchlint.base.finding import Finding, Safety
+from torchlint.base.finding import Edit, Finding, Safety, TextFix
 from torchlint.base.regex import regex
 from torchlint.base.span import Span
 from torchlint.engine.overlaps import touch
@@ -74,18 +74,29 @@ def joined(first: Finding, other: Finding) -> Finding:
     one, two = first.fix, other.fix
     if one is None or two is None or one.safety is not two.safety or two.elsewhere or two.withheld:
         return first
-    edits = [each for each in two.edits if each not in one.edits]
-    if any(touch(each, mine) for each in edits for mine in one.edits):
+    edits = [e for e in two.edits if e not in one.edits and not _begins(e, one.edits)]
+    kept = [each for each in one.edits if not _begins(each, edits)]
+    if any(touch(each, mine) for each in edits for mine in kept):
         return first
     whole = replace(
         one,
         title=_all_clauses(one.title, two.title).removesuffix("."),
-        edits=tuple(sorted((*one.edits, *edits), key=lambda edit: edit.span)),
+        edits=tuple(sorted((*kept, *edits), key=lambda edit: edit.span)),
         note=_all_clauses(one.note, two.note),
         uses=(*one.uses, *two.uses),
         assumes=tuple(dict.fromkeys((*one.assumes, *two.assumes))),
     )
     return replace(first, fix=whole)
+
+
+def _begins(edit: Edit, others: Iterable[Edit]) -> bool:
+    """Say whether another edit does what one does, and goes on: the same test before a line, of
+    which it changes more."""
+    place = edit.span
+    return place.start == place.end and any(
+        other.span.start == place.start and other.text.startswith(edit.text) and other != edit
+        for other in others
+    )
 
 
 def step_of(module: Module, placed: Placed) -> cst.CSTNode | None:
@@ -106,9 +117,13 @@ def fixed_together(beside: Mapping[tuple[str, Span], Finding]) -> dict[tuple[str
     fixed = dict(beside)
     if len(beside) > _MOST_TOGETHER:
         return fixed
+    for (code, span), finding in beside.items():
+        for (_, its), other in beside.items():
+            if _fixes_both(other, finding, (its.start, span.start)):
+                fixed[code, span] = replace(finding, fix=other.fix)
     for safety in (Safety.SAFE, Safety.UNSAFE):
         members: list[tuple[str, Span]] = []
-        for key, finding in beside.items():
+        for key, finding in list(fixed.items()):
             fix = finding.fix
             if fix is None or fix.safety is not safety or fix.withheld:
                 continue
@@ -122,6 +137,42 @@ def fixed_together(beside: Mapping[tuple[str, Span], Finding]) -> dict[tuple[str
         for key in members:
             fixed[key] = replace(fixed[key], fix=fixed[members[0]].fix)
     return fixed
+
+
+def parts_of_wider(beside: Mapping[tuple[str, Span], Finding]) -> dict[tuple[str, Span], Finding]:
+    """Return the findings of one step with the fix of another one for those whose own is a part of
+    it, as safe: to log more rarely, where a read beside the log is put off as well."""
+    fixes = {each.fix for each in beside.values() if each.fix is not None}
+    shared = dict(beside)
+    for key, finding in beside.items():
+        for wider in fixes if (fix := finding.fix) is not None else ():
+            if fix and fix.safety is wider.safety and not wider.withheld and _part_of(fix, wider):
+                shared[key] = replace(finding, fix=wider)
+    return shared
+
+
+def _part_of(fix: TextFix, wider: TextFix) -> bool:
+    """Say whether a fix does what another one does, and less."""
+    return not set(wider.edits) <= set(fix.edits) and all(
+        edit in wider.edits or _begins(edit, wider.edits) for edit in fix.edits
+    )
+
+
+def _fixes_both(one: Finding, other: Finding, places: tuple[int, int]) -> bool:
+    """Say whether the fix of a finding rewrites the place of another one too, whose own is as safe
+    and does not rewrite the first one's; `places` are where the two start."""
+    mine, theirs = one.fix, other.fix
+    return (
+        mine is not None
+        and theirs is not None
+        and mine.safety is theirs.safety
+        and _rewrites(mine, places[1])
+        and not _rewrites(theirs, places[0])
+    )
+
+
+def _rewrites(fix: TextFix, place: int) -> bool:
+    return any(edit.span.start <= place < edit.span.end for edit in fix.edits)
 
 
 def _all_clauses(one: str, two: str) -> str:

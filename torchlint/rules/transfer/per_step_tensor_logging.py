@@ -318,7 +318,8 @@ def _throttled(module: Module, call: cst.Call) -> Fix | None:
         f"The step still waits for `{module.shown(stays[0])}`." if stays else "",
         _TIMED if clock_after(module, call) is not None else "",
     ]
-    return Fix(edits, Safety.UNSAFE, f"Log every {LOG_EVERY} steps", one_sentence(notes))
+    title = f"Log every {LOG_EVERY} steps"
+    return Fix(edits, Safety.UNSAFE, title, one_sentence(notes), logs_every_n=True)
 
 
 def _kept(module: Module, read: HostRead) -> Fix | None:
@@ -366,4 +367,5 @@ def _where_logged(module: Module, read: HostRead) -> Fix | None:
     notes.append(_HELD if module.function(read.node) is None else "")
     note, held = one_sentence(notes), dict.fromkeys((FRAMES, TORCH, LOSSES), _HELD)
     safety = Safety.UNSAFE if note else Safety.SAFE
-    return Fix(edits, safety, "Read it where it is logged", note, assumes=held)
+    title = "Read it where it is logged"
+    return Fix(edits, safety, title, note, assumes=held, logs_every_n=bool(logs))

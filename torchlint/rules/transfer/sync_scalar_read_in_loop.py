@@ -167,6 +167,7 @@ import libcst as cst
 
 from torchlint.fixes.after_loop import done_after_loop
 from torchlint.fixes.before_loop import elements_on_host
+from torchlint.fixes.log_every_n import logged_every
 from torchlint.fixes.reads_together import LOGGED, alone, in_vain, read_at_once, shown_if_in_vain
 from torchlint.rule import (
     Fix,
@@ -179,6 +180,7 @@ from torchlint.rule import (
     Wait,
     heat_of,
     inferred,
+    one_sentence,
     wait_for,
 )
 from torchlint.rules.transfer._sync_scalar_read_in_loop.deferred_reads import (
@@ -199,7 +201,7 @@ from torchlint.semantic.data.evaluated_batches import (
     waits_anyway,
     worked_on_beside,
 )
-from torchlint.semantic.data.per_step_use import LOG_EVERY, logged_in, read_before
+from torchlint.semantic.data.per_step_use import LOG_EVERY, log_lines, logged_in, read_before
 from torchlint.semantic.data.taken_per_iteration import (
     Taker,
     host_takes_per_iteration,
@@ -499,13 +501,21 @@ def _sole_read(module: Module, node: cst.BaseExpression) -> bool:
 
 
 def _unless_in_vain(module: Module, read: HostRead, fix: Fix | None) -> Fix | None:
-    """Return a fix that is only shown where the step waits all the same, for what it logs right
-    beside the read too; a fix that makes logs rare is about those."""
+    """Return a fix that is only shown where the step waits all the same; where it waits for what it
+    logs right beside the read, the fix makes that rare as well, if it can."""
     fix = shown_if_in_vain(module, read.node, read.tensor, fix)
     if fix is None or fix.logs_every_n or fix.safety is Safety.SUGGESTION:
         return fix
-    if shown_beside(module, read.node, training=True) is None:
+    log = shown_beside(module, read.node, training=True)
+    if log is None:
         return fix
+    match module.small_statement(log):
+        case cst.Expr(value=cst.Call() as call) if (lines := log_lines(module, call)) is not None:
+            edits = (*fix.edits, *logged_every(LOG_EVERY, lines))
+            title = f"{fix.title}, log every {LOG_EVERY} steps"
+            note = one_sentence([LOGGED_EVERY_N, fix.note])
+            assumes = fix.assumes
+            return Fix(edits, Safety.UNSAFE, title, note, assumes=assumes, logs_every_n=True)
     return in_vain(fix, LOGGED)
 
 

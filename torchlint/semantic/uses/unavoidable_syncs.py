@@ -4,14 +4,14 @@ one off saves next to nothing."""
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Set
 
 import libcst as cst
 
 from torchlint.semantic.code.calls import bind, given_for, keyword_argument
 from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.code.tree import method_called, root_of
+from torchlint.semantic.code.tree import method_called
 from torchlint.semantic.device.host_reads import host_copy, scalar_reads
 from torchlint.semantic.device.possible_waits import (
     SCALED,
@@ -61,6 +61,8 @@ from torchlint.semantic.values.value import CPU, OF_NETWORKS
 _COPIES = frozenset(("cpu", "numpy", "tolist"))
 _READS = _COPIES | {"item"}
 _NUMBERS = frozenset(("builtins.float", "builtins.int", "builtins.bool"))
+_CALLS = 3
+"""Functions in functions that are looked into."""
 _TURNS, _OPERATIONS = 8, 3
 """From how many turns, and operations in each, a loop keeps the host busy launching kernels."""
 _KINDS = (cst.Name, cst.Attribute, cst.Subscript, cst.Comparison, cst.Call)
@@ -342,16 +344,68 @@ def wait_beside(
     yes="`{0}` reads what may be on the device",
     no="`{0}` reads nothing of which it is unknown where it is",
 )
-def may_read(module: Module, call: cst.CSTNode) -> bool:
-    """Say whether a call of ``.item()`` reads what may be a tensor of the device, as nothing says
-    where it is: the part of a batch that nobody moves is on the host."""
+def may_read(module: Module, call: cst.CSTNode, *, anywhere: bool = False) -> bool:
+    """Say whether ``x.item()`` or ``x.cpu()`` reads what may be a tensor of the device, as nothing
+    says where it is, or a function that a call runs copies such a one, where it runs a network for
+    what it returns. What waits `anywhere` in the step are also steps of gradient scalers that may.
+    The part of a batch that nobody moves is on the host."""
     match call:
         case cst.Call(func=cst.Attribute(value=read, attr=cst.Name("item")), args=[]):
             value = inferred(module, read)
             known = value.device is not None or value.origin == "batch"
             asked = known or any(scalar_reads(module, call))
             return value.kind in ("?", "tensor") and not asked
+        case cst.Call(func=cst.Attribute(value=read, attr=cst.Name("cpu")), args=[]):
+            return host_copy(module, call) is None and _may_be_on_device(module, read)
+        case cst.Call():
+            scales = anywhere and _may_scale(module, call)
+            return scales or bool(_copies_inside(module, call, anywhere))
     return False
+
+
+def _may_scale(module: Module, call: cst.Call) -> bool:
+    """Say whether a call is a step of a gradient scaler that is made elsewhere: few are made to do
+    nothing."""
+    match call.func:
+        case cst.Attribute(value=scaler) if scaler_waits(module, call) is None:
+            return not isinstance(inferred(module, scaler).node, cst.Call)
+    return False
+
+
+@question(circular=())
+def _copies_inside(
+    module: Module, call: cst.Call, anywhere: bool, calls: int = _CALLS
+) -> list[cst.Call]:
+    """Return what copies a value of which nobody says that it lies on the host there in the only
+    function that a call may reach, or in one that it calls: who writes ``.cpu()`` expects it on the
+    device. `anywhere` adds the steps of gradient scalers that may wait."""
+    reached = _function_reached(module, call)
+    if reached is None:
+        return []
+    where, function = reached
+    bound = bind(function, call, where.class_of(function) is not None)
+    works = not anywhere and starts_work(module, call)
+    found: list[cst.Call] = []
+    for each in where.within(function.body, cst.Call):
+        match each:
+            case cst.Call(func=cst.Attribute(value=tensor, attr=cst.Name("cpu")), args=[]):
+                name = _name_behind(tensor)
+                given = bound.get(name.value) if name is not None else None
+                places = [(where, tensor), *([(module, given)] if given is not None else [])]
+                copies = all(_may_be_on_device(home, value) for home, value in places)
+            case _:
+                copies = (anywhere and _may_scale(where, each)) or (
+                    calls > 1 and bool(_copies_inside(where, each, anywhere, calls - 1))
+                )
+        returned = isinstance(where.small_statement(each), cst.Return)
+        if copies and not chosen(where, each, function) and (returned or not works):
+            found.append(each)
+    return found
+
+
+def _may_be_on_device(module: Module, tensor: cst.BaseExpression) -> bool:
+    value = inferred(module, tensor)
+    return value.kind in ("?", "tensor") and value.device != CPU and value.origin != "batch"
 
 
 @question()
@@ -364,11 +418,12 @@ def _sized(module: Module, iteration: cst.CSTNode) -> list[cst.CSTNode]:
 
 
 def waits_besides(
-    module: Module, node: cst.CSTNode, left: Collection[cst.CSTNode]
+    module: Module, node: cst.CSTNode, left: Collection[cst.CSTNode], *, likely: bool = False
 ) -> list[cst.BaseExpression]:
     """Return what makes the host wait in each turn that comes to `node`, other than its own
     statement: calls of functions that wait themselves, and of networks that wait in each run, what
-    is known to wait, and those of the places `left` that stand in the turn."""
+    is known to wait, with `likely` also what may read the device, and those of the places `left`
+    that stand in the turn."""
     iteration = module.loop(node) or module.function(node)
     if iteration is None:
         return []
@@ -376,7 +431,9 @@ def waits_besides(
     calls = (
         call
         for call in module.within(iteration, cst.Call)
-        if _stays_inside(module, call, left, True) or network_wait(module, call) is not None
+        if _stays_inside(module, call, left, True)
+        or network_wait(module, call) is not None
+        or (likely and may_read(module, call, anywhere=True))
     )
     places = [
         place
@@ -438,34 +495,92 @@ def _stays_inside(
     left: Collection[cst.CSTNode] | None,
     anywhere: bool = False,
 ) -> bool:
-    """Say whether the only function that a call may reach waits: at one of the places `left`, or
-    in another file, where it is given tensors of the device and brings something to the host, as
-    one of this file may where no places are `left`. One that runs a network waits behind it only
-    where it returns what it reads, which does not matter to what waits `anywhere` in the step."""
-    behind = functions(module, call) or called_object(module, call)
-    if len(behind) != 1:
+    """Say whether the only function that a call may reach waits: at one of the places `left`, or as
+    `_reads_inside` says. One that runs a network waits behind it only where it returns what it
+    reads, which does not matter to what waits `anywhere` in the step."""
+    reached = _function_reached(module, call)
+    if reached is None:
         return False
-    where, function = behind[0]
+    where, function = reached
+    places: Iterable[cst.CSTNode] = _reads_inside(module, call, frozenset(), left is None)
+    if where is module and left:
+        places = itertools.chain(places, _leading_to(module, function, left))
     works = not anywhere and starts_work(module, call)
-    if where is module and left is not None:
-        reads = [each for each in left if module.function(each) is function]
-    elif not any(on_device(module, arg.value) for arg in call.args):
-        return False
-    else:
-        given = {}
-        if isinstance(function, cst.FunctionDef) and function.name.value != "forward":
-            given = bind(function, call, where.class_of(function) is not None)
-        calls = where.within(function.body, cst.Call)
-        reads = [
-            each
-            for each in calls
-            if (read := read_by(where, each)) and _may_be_there(module, where, read, given)
-        ]
-    return any(
-        not chosen(where, each, function)
-        and (not works or isinstance(where.small_statement(each), cst.Return))
-        for each in reads
-    )
+    return any(not works or isinstance(where.small_statement(e), cst.Return) for e in places)
+
+
+def _leading_to(
+    module: Module, function: cst.FunctionDef, left: Collection[cst.CSTNode]
+) -> Iterator[cst.CSTNode]:
+    """Yield those of some places that each run of a function comes to, and its calls of functions
+    of the file that come to one."""
+    certain = [each for each in left if not chosen(module, each, module.function(each))]
+    homes = {module.function(each) for each in certain}
+    yield from (each for each in certain if module.function(each) is function)
+    for call in module.within(function.body, cst.Call) if homes else ():
+        if not chosen(module, call, function) and not homes.isdisjoint(
+            _always_called(module, call)
+        ):
+            yield call
+
+
+@question(circular=frozenset())
+def _always_called(module: Module, call: cst.Call) -> frozenset[cst.CSTNode]:
+    """Return the functions of the file that a call comes to whatever is asked on the way."""
+    callees = callees_of(module, call)
+    if len(callees) != 1 or not isinstance(callees[0], cst.FunctionDef):
+        return frozenset()
+    calls = module.within(callees[0].body, cst.Call)
+    inner = (_always_called(module, e) for e in calls if not chosen(module, e, callees[0]))
+    return frozenset(callees).union(*inner)
+
+
+@question(circular=())
+def _reads_inside(
+    module: Module, call: cst.Call, given: frozenset[str], own: bool, calls: int = _CALLS
+) -> list[cst.Call]:
+    """Return what waits in the only function that a call may reach: the steps of a gradient scaler,
+    in another file, or with `own` in this one, what brings something of the device to the host that
+    it is given, and calls of functions that wait so themselves. `given` are the parameters of the
+    function around the call that are known to be on the device."""
+    reached = _function_reached(module, call)
+    if reached is None:
+        return []
+    where, function = reached
+    bound = bind(function, call, where.class_of(function) is not None)
+    there = frozenset(name for name, value in bound.items() if _is_there(module, value, given))
+    asked = {} if function.name.value == "forward" else bound
+    own = own or where is not module
+    return [
+        each
+        for each in where.within(function.body, cst.Call)
+        if not chosen(where, each, function)
+        and (
+            scaler_waits(where, each)
+            or (
+                own
+                and there
+                and (read := read_by(where, each)) is not None
+                and _may_be_there(where, read, asked, there)
+            )
+            or (calls > 1 and _reads_inside(where, each, there, own, calls - 1))
+        )
+    ]
+
+
+@question()
+def _function_reached(module: Module, call: cst.Call) -> tuple[Module, cst.FunctionDef] | None:
+    """Return the only function of the project that a call may reach."""
+    match functions(module, call) or called_object(module, call):
+        case [(where, cst.FunctionDef() as function)]:
+            return where, function
+    return None
+
+
+def _is_there(module: Module, value: cst.BaseExpression, given: Set[str]) -> bool:
+    """Say whether an argument is known to be on the device, by itself or as a parameter is."""
+    name = _name_behind(value)
+    return (name is not None and name.value in given) or on_device(module, value) is True
 
 
 def read_by(module: Module, call: cst.Call) -> cst.BaseExpression | None:
@@ -480,17 +595,15 @@ def read_by(module: Module, call: cst.Call) -> cst.BaseExpression | None:
 
 
 def _may_be_there(
-    module: Module,
-    where: Module,
-    read: cst.BaseExpression,
-    given: Mapping[str, cst.BaseExpression],
+    where: Module, read: cst.BaseExpression, bound: Collection[str], there: Set[str]
 ) -> bool:
     """Say whether something may be a tensor on the device: of what a function of another file is
-    given it is only what is known to be there."""
+    given it is only what is known to be `there`."""
     root: cst.CSTNode = read
-    root = root_of(root)
-    if isinstance(root, cst.Name) and root.value in given:
-        return on_device(module, given[root.value]) is True
+    while isinstance(root, (cst.Attribute, cst.Subscript, cst.Call)):
+        root = root.func if isinstance(root, cst.Call) else root.value
+    if isinstance(root, cst.Name) and root.value in bound:
+        return root.value in there
     value = inferred(where, read)
     return value.kind in ("?", "tensor", "batch") and value.device != CPU
 

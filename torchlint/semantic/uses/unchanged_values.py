@@ -7,11 +7,13 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.semantic.code.flow import callees_of, reads_of, writes_of
+from torchlint.semantic.code.named_tests import Holds
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.scopes import is_compiled
-from torchlint.semantic.code.tree import is_name
+from torchlint.semantic.code.tree import LOOPS, Function, is_name, method_called
 from torchlint.semantic.module import Module
+from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.network_waits import called_object
@@ -54,7 +56,7 @@ def fresh_per_iteration(module: Module, tensor: cst.BaseExpression) -> bool:
             if each not in seen:
                 seen.add(each)
                 made += definitions_of(module, each.target)
-        elif not _is_fresh(module, each):
+        elif not _is_fresh(module, each, tensor.value):
             return False
     return True
 
@@ -76,8 +78,13 @@ def bound_per_iteration(module: Module, tensor: cst.BaseExpression) -> bool:
                 and not _changed_behind(module, iterations[0], name, made)
                 and not _has_second_name(module, tensor)
             )
-        case cst.Call(func=cst.Attribute(value=cst.Name() as inner, attr=cst.Name("detach"))):
-            return _fresh_and_unchanged(module, inner)
+        case (
+            cst.Call(func=cst.Attribute(value=inner, attr=cst.Name("detach")))
+            | cst.Attribute(value=inner, attr=cst.Name("data"))
+        ):
+            if isinstance(inner, cst.Name):
+                return _fresh_and_unchanged(module, inner)
+            return bound_per_iteration(module, inner)
         case cst.Call(func=cst.Attribute(attr=cst.Name(method))):
             return method in ops.REDUCTIONS
     return False
@@ -123,6 +130,9 @@ def may_change_in_place(module: Module, use: cst.CSTNode | None) -> bool:
     )
 
 
+_CAPTURES = regex(
+    r"reduce-overhead|max-autotune|cudagraphs|CUDAGraph|graphed_callables|cuda\.graph\b"
+)
 _NAMING = (cst.Assign, cst.AnnAssign, cst.NamedExpr, cst.BaseElement, cst.BaseDictElement)
 _COMPUTED = (cst.Integer, cst.Float, cst.BinaryOperation)
 _KEEPS_VALUES = regex(r"^(clip_grad|unscale_|requires_grad_)|^torch\.nn\.(init|utils)\.")
@@ -169,7 +179,7 @@ def _may_change_another(module: Module, change: cst.CSTNode) -> bool:
                 not isinstance(each, cst.AugAssign)
                 and not isinstance(getattr(each, "value", None), _COMPUTED)
                 and not is_python_number(module, getattr(each, "value", None) or each)
-                and not _is_fresh(module, each)
+                and not _is_fresh(module, each, target.value)
                 for each in made
             )
         case cst.AugAssign(target=target):
@@ -232,7 +242,7 @@ def _fresh_and_unchanged(module: Module, read: cst.Name) -> bool:
         return False
     return bool(made) and all(
         module.is_within(each, home)
-        and _is_fresh(module, each)
+        and _is_fresh(module, each, read.value)
         and not any(
             use.way is Way.WRITTEN or _is_reduced(module, use)
             for use in binding_uses(module, each, read.value, "device")
@@ -248,12 +258,48 @@ def _is_reduced(module: Module, use: ObjectUse) -> bool:
     return use.way is Way.ESCAPES and _REDUCES.search(name or "") is not None
 
 
-def _is_fresh(module: Module, made: cst.CSTNode) -> bool:
-    """Say whether an assignment binds what torch has just computed: a loss, a reduction, a sum."""
+def _is_fresh(module: Module, made: cst.CSTNode, name: str) -> bool:
+    """Say whether an assignment binds a name to what torch has just computed: a loss, a reduction,
+    a sum, or what code that is not in view gives and the same turn back-propagates."""
     match made:
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Name())], value=value):
-            return _is_computed(module, value)
+            return _is_computed(module, value) or _is_back_propagated(module, made, name)
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Tuple(elements=parts))]):
+            places = [i for i, part in enumerate(parts) if is_name(part.value, name)]
+            behind = _reached(module, made.value) if len(places) == 1 else []
+            return len(behind) == 1 and _computes_all(*behind[0], part=places[0], of=len(parts))
     return False
+
+
+def _is_back_propagated(module: Module, made: cst.Assign, name: str) -> bool:
+    """Say whether each turn of a loop back-propagates what an unknown call gives it, and lets its
+    graph go: no other turn can get the same tensor. One that a graph of CUDA computes lies where
+    the next turn's will."""
+    loop = module.loop(made)
+    if not isinstance(loop, LOOPS) or not isinstance(made.value, cst.Call):
+        return False
+    if _reached(module, made.value):
+        return False
+    for call in module.within(loop.body, cst.Call):
+        match call:
+            case (
+                cst.Call(func=cst.Attribute(value=loss, attr=cst.Name("backward")), args=[])
+                | cst.Call(
+                    func=cst.Attribute(attr=cst.Name("backward")), args=[cst.Arg(value=loss)]
+                )
+            ):
+                if method_called(loss) == "scale" and isinstance(loss, cst.Call) and loss.args:
+                    loss = loss.args[0].value
+                if is_name(loss, name) and definitions_of(module, loss) == [made]:
+                    return not said_somewhere(module, Holds(_CAPTURES))
+    return False
+
+
+def _reached(module: Module, call: cst.BaseExpression) -> list[tuple[Module, Function]]:
+    """Return the functions of the project that a call may reach."""
+    if not isinstance(call, cst.Call):
+        return []
+    return functions(module, call) or [*called_object(module, call)]
 
 
 def _is_computed(module: Module, value: cst.BaseExpression) -> bool:
@@ -270,27 +316,27 @@ def _is_computed(module: Module, value: cst.BaseExpression) -> bool:
             method = func.attr.value if isinstance(func, cst.Attribute) and not name else ""
             if inferred(module, value).kind == "tensor" and method in ops.COMPUTING_METHODS:
                 return True
-            behind = functions(module, value) or called_object(module, value)
-            return len(behind) == 1 and all(
-                isinstance(function, cst.FunctionDef) and _computes_all(where, function)
-                for where, function in behind
-            )
+            behind = _reached(module, value)
+            return len(behind) == 1 and _computes_all(*behind[0])
     return False
 
 
 @question(circular=False)
-def _computes_all(module: Module, function: cst.FunctionDef) -> bool:
-    """Say whether all that a function returns are tensors that its run has computed."""
-    returns = list(module.within(function.body, cst.Return))
-    return (
-        bool(returns)
-        and not function.decorators
-        and all(
-            isinstance(each, cst.Return)
-            and each.value is not None
-            and _is_computed_there(module, each.value)
-            for each in returns
-        )
+def _computes_all(module: Module, function: Function, *, part: int = 0, of: int = 1) -> bool:
+    """Say whether all that a function returns, or a part of it `of` several, are tensors that its
+    run has computed."""
+    if not isinstance(function, cst.FunctionDef) or function.decorators:
+        return False
+    given = [each.value for each in module.within(function.body, cst.Return)]
+    if of > 1:
+        given = [
+            each.elements[part].value
+            if isinstance(each, cst.Tuple) and len(each.elements) == of
+            else None
+            for each in given
+        ]
+    return bool(given) and all(
+        each is not None and _is_computed_there(module, each) for each in given
     )
 
 
@@ -315,7 +361,7 @@ def _is_computed_there(module: Module, value: cst.BaseExpression) -> bool:
     return any(not isinstance(_number(each), _NUMBERS) for each in seen) and all(
         isinstance(each, cst.AugAssign)
         or isinstance(_number(each), _NUMBERS)
-        or _is_fresh(module, each)
+        or _is_fresh(module, each, value.value)
         for each in seen
     )
 
@@ -325,6 +371,8 @@ def _computes_with(module: Module, read: cst.CSTNode) -> bool:
     match module.parent(read):
         case cst.Return() | cst.BinaryOperation() | cst.AugAssign():
             return True
+        case cst.Element() as part if isinstance(row := module.parent(part), cst.Tuple):
+            return isinstance(module.parent(row), cst.Return)
         case cst.Attribute(attr=cst.Name(method)):
             return method in ops.COMPUTING_METHODS | ops.REDUCTIONS
     return False

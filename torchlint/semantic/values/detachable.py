@@ -13,6 +13,7 @@ import libcst as cst
 from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
@@ -40,7 +41,7 @@ def _doubtful(module: Module, node: cst.CSTNode) -> bool:
     match node:
         case cst.Name():
             return not _used_as_tensor(module, node) and any(
-                _doubtful_binding(module, each) for each in definitions_of(module, node)
+                _doubtful_binding(module, each, node.value) for each in definitions_of(module, node)
             )
         case cst.Call():
             return _doubtful_call(module, node)
@@ -61,11 +62,17 @@ def _doubtful(module: Module, node: cst.CSTNode) -> bool:
     return False
 
 
-def _doubtful_binding(module: Module, definition: cst.CSTNode) -> bool:
+def _doubtful_binding(module: Module, definition: cst.CSTNode, name: str) -> bool:
     """Say whether what binds a name is doubtful; what a loop or a parameter binds is not."""
-    if not isinstance(definition, (cst.Assign, cst.AnnAssign)) or definition.value is None:
-        return False
-    return _doubtful(module, definition.value)
+    match definition:
+        case cst.Assign(
+            targets=[cst.AssignTarget(target=cst.Tuple(elements=parts))], value=cst.Call() as call
+        ):
+            place = next((i for i, part in enumerate(parts) if is_name(part.value, name)), None)
+            return _doubtful_call(module, call, place)
+        case cst.Assign(value=value) | cst.AnnAssign(value=cst.BaseExpression() as value):
+            return _doubtful(module, value)
+    return False
 
 
 def _used_as_tensor(module: Module, name: cst.Name) -> bool:
@@ -75,14 +82,15 @@ def _used_as_tensor(module: Module, name: cst.Name) -> bool:
     return use is not None and (use.grad is True or use.origin != "loss")
 
 
-def _doubtful_call(module: Module, call: cst.Call) -> bool:
+def _doubtful_call(module: Module, call: cst.Call, place: int | None = None) -> bool:
+    """Say whether what a call gives is doubtful, or of a tuple what it has at a place."""
     func, name = call.func, module.name(call.func)
     if name is not None and name.startswith("torch."):
         return False
     callees = [each for each in callees_of(module, call) if isinstance(each, cst.FunctionDef)]
     if callees:
         given = [one for each in callees for one in module.within(each.body, cst.Return)]
-        return any(_doubtful_return(module, each.value) for each in given)
+        return any(_doubtful_return(module, each.value, place) for each in given)
     what = inferred(module, func)
     if what.kind == "module":
         # Of a network, the name is enough: it gives no number.
@@ -96,8 +104,10 @@ def _doubtful_call(module: Module, call: cst.Call) -> bool:
     return isinstance(func, cst.Attribute) and _doubtful(module, func.value)
 
 
-def _doubtful_return(module: Module, value: cst.BaseExpression | None) -> bool:
+def _doubtful_return(module: Module, value: cst.BaseExpression | None, place: int | None) -> bool:
     parts = [each.value for each in value.elements] if isinstance(value, cst.Tuple) else [value]
+    if place is not None and place < len(parts):
+        parts = [parts[place]]
     return any(each is not None and _doubtful(module, each) for each in parts)
 
 

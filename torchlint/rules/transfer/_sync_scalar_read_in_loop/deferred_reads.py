@@ -275,15 +275,31 @@ class _Deferral:
             return False
         if function.returns is not None or self.module.outside.in_package():
             self.notes.append(_RETURNED)
+        said = function.returns.annotation if function.returns is not None else None
         if isinstance(above, cst.Return):
-            return all(self.used(site, kind) for site in sites)
+            return self._annotated(said) and all(self.used(site, kind) for site in sites)
         row = self.module.parent(above) if isinstance(above, cst.Element) else None
         if not isinstance(row, cst.Tuple) or not isinstance(self.module.parent(row), cst.Return):
             return False
         place = [each.value for each in row.elements].index(node)
-        return all(
+        match said:
+            case cst.Subscript(slice=parts) if len(parts) == len(row.elements):
+                each = [getattr(part.slice, "value", said) for part in parts]
+                said = said if isinstance(each[-1], cst.Ellipsis) else each[place]
+        return self._annotated(said) and all(
             _taken(self.module, self, site, (place, len(row.elements)), kind) for site in sites
         )
+
+    def _annotated(self, said: cst.BaseExpression | None) -> bool:
+        """Let an annotation that says a number say a tensor; False where it says anything else."""
+        if isinstance(said, cst.Name) and said.value in ("float", "int"):
+            torch = name_for_module(self.module, "torch", "torch")
+            self.edits += [
+                Replace(said, cst.parse_expression(f"{torch}.Tensor")),
+                NeedImport("torch", torch),
+            ]
+            return True
+        return said is None
 
 
 def _edits(
