@@ -31,7 +31,10 @@ no pinned memory; and what the host reads in the same expression, `x.to(device).
 then waits all the same. What a
 tokenizer makes in the step (`return_tensors=`) is an `info` that says where it should be made, and
 so is what is only copied back to the host: it should stay there. What a training step cuts out of
-an array, `torch.from_numpy(data[i : i + n])`, is an `info` that says to pin it first.
+an array, `torch.from_numpy(data[i : i + n])`, is an `info` that says to pin it first, and so is a
+tensor that the step makes of what only the host has, a list, an array, or what a function of the
+project makes of them, `torch.tensor(labels, device=device)`: the host waits for all that the step
+has launched before.
 
 ## Setup
 ```python
@@ -188,15 +191,17 @@ from torchlint.semantic.data.loaders import (
     pins_memory,
     works_alone,
 )
-from torchlint.semantic.device.host_reads import host_copy
+from torchlint.semantic.device.host_reads import host_copy, scalar_reads
 from torchlint.semantic.device.new_memory import in_new_memory, values_of_name
 from torchlint.semantic.device.transfers import (
     TRANSFERS,
     cast_before,
     certainly_tensor,
+    is_cached,
     is_network_moved,
     transfer_of,
 )
+from torchlint.semantic.device.uploads import host_data, tensor_data, upload_of
 from torchlint.semantic.elsewhere import Definition
 from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.question import question
@@ -211,6 +216,7 @@ from torchlint.semantic.uses.assumptions import (
 )
 from torchlint.semantic.uses.network_waits import network_wait
 from torchlint.semantic.uses.observers import clock_after
+from torchlint.semantic.uses.packed_lengths import becomes_lengths
 from torchlint.semantic.uses.unavoidable_syncs import network_that_waits
 from torchlint.semantic.values import definitions_behind
 from torchlint.semantic.values.apple import only_apple
@@ -248,6 +254,11 @@ _SLICED = (
     "a batch is cut out of an array and copied while the host waits; pin it first (.pin_memory()) "
     "and pass non_blocking=True, or keep the array on the device where it fits."
 )
+_MADE = (
+    "what Python or NumPy makes in this step is copied while the host waits: no loader has pinned "
+    "it; make it before the training or in the DataLoader's workers, or pin it (.pin_memory()) and "
+    "pass non_blocking=True."
+)
 _ALONE = "Copy without waiting, once the loader pins its memory"
 _NOTES = {
     "cast": "The cast then runs on the device instead of on the host.",
@@ -279,8 +290,8 @@ rule = Rule(
     severity="warning",
     default=True,
     effect="copy",
-    triggers=(b".to", b".cuda"),
-    yields_to=("TL102", "TL104", "TL110", "TL902"),
+    triggers=(b".to", b".cuda", b"device="),
+    yields_to=("TL102", "TL104", "TL106", "TL110", "TL112", "TL114", "TL207", "TL606", "TL902"),
     equivalence="bitwise",
     runs="hot",
 )
@@ -396,10 +407,76 @@ def check_cut(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     if inferred(module, transfer.source).device != CPU:
         return
-    scope = module.scope(node)
-    pins = (method_called(call) == "pin_memory" for call in module.within(scope, cst.Call))
-    if _is_cut(module, transfer.source, _CUT_DEPTH) and not any(pins):
+    if _is_cut(module, transfer.source, _CUT_DEPTH) and not _pins(module, node):
         yield Hit(node, message=_SLICED, severity=Severity.INFO, named=False)
+
+
+def _pins(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether the function pins memory by itself."""
+    calls = module.within(module.scope(node), cst.Call)
+    return any(method_called(call) == "pin_memory" for call in calls)
+
+
+@rule.on(cst.Call, runs="step")
+def check_made(node: cst.Call, module: Module) -> Iterator[Hit]:
+    """Find tensors that a training step makes of data of Python or NumPy, and copies."""
+    transfer, upload = transfer_of(module, node), upload_of(module, node)
+    if upload is not None:
+        known = host_data(module, upload.data) is not None
+        new = heat_of(module, upload.node).step and not _older_than_loops(module, upload.data)
+        made = new and _of_host(module, upload.data) and not known
+    else:
+        made = transfer is not None and _by_helper(module, transfer.source)
+    if not made or only_apple(module) or is_cached(module, node) or becomes_lengths(module, node):
+        return
+    if _pins(module, node):
+        return
+    if transfer is not None and (
+        "non_blocking" in transfer.given
+        or _waited_for(module, node)
+        or _blocking(module, node) is not None
+        or _is_cut(module, transfer.source, _CUT_DEPTH)
+    ):
+        return
+    yield Hit(node, message=_MADE, severity=Severity.INFO, named=False)
+
+
+def _by_helper(module: Module, source: cst.BaseExpression) -> bool:
+    """Say whether a function of the project makes a tensor of data of Python or NumPy in each call,
+    and is known to return nothing else."""
+    if not isinstance(source, cst.Call) or inferred(module, source).device != CPU:
+        return False
+    helpers = definitions_behind.functions(module, source)
+    return bool(helpers) and all(
+        isinstance(helper, cst.FunctionDef)
+        and not helper.decorators
+        and bool(values := definitions_behind.returned(where, helper))
+        and all(
+            (data := tensor_data(where, value)) is not None and _of_host(where, data)
+            for value in values
+        )
+        for where, helper in helpers
+    )
+
+
+def _of_host(module: Module, data: cst.BaseExpression) -> bool:
+    """Say whether data are Python's or NumPy's own, of which nothing was read from the device in
+    the same function: then they make a round trip, for which the read waits."""
+    value = inferred(module, data)
+    tensors = value.tensor or (value.item is not None and value.item.tensor)
+    return not tensors and value.kind != "number" and not _was_on_device(module, data)
+
+
+def _was_on_device(module: Module, data: cst.BaseExpression) -> bool:
+    """Say whether data have been read from the device in the same function."""
+    names = [name for name in module.within(data, cst.Name) if name.value != "self"]
+    made = [each for name in names for each in definitions_of(module, name)]
+    places = [data, *(each for each in made if isinstance(each, (cst.Assign, cst.AugAssign)))]
+    return any(
+        host_copy(module, call) is not None or scalar_reads(module, call)
+        for place in places
+        for call in module.within(place, cst.Call)
+    )
 
 
 def _is_cut(module: Module, source: cst.BaseExpression, depth: int) -> bool:

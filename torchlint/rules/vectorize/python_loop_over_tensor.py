@@ -221,7 +221,8 @@ def check(node: _Loop, module: Module) -> Iterator[Hit]:
     if not found or any(_says_it(module, outer, node) for outer in _outer(module, node)):
         return
     few = found is _MASKS and _listed(module, node)
-    severity = Severity.INFO if few or is_compiled(module, node) else None
+    some = found == rule.message and not _covers(module, node)
+    severity = Severity.INFO if few or some or is_compiled(module, node) else None
     place = node if isinstance(node, cst.For) else _holder(module, node)
     fix = None
     if isinstance(node, cst.For):
@@ -410,12 +411,14 @@ def _ranged(module: Module, node: cst.BaseExpression) -> list[cst.BaseExpression
 
 def _counted(module: Module, node: _Loop) -> Iterator[cst.Name]:
     """Yield the index of ``for i in range(n)`` or ``for i, x in enumerate(xs)``, where a tensor's
-    size or the batch's is the count."""
+    size or the batch's is the count, or where each iteration takes whole parts by the number."""
     for goes in loop_sources(module, node):
         counts = _ranged(module, goes.iterated)
-        sized = any(is_size(module, count) or _is_batch(module, count) for count in counts)
+        if not counts or not isinstance(goes.target, cst.Name):
+            continue
+        sized = any(_sizes(module, count) for count in counts)
         in_parts = len(counts) == _WITH_STEP and _starts_slices(module, node)
-        if isinstance(goes.target, cst.Name) and sized and not in_parts:
+        if not in_parts and (sized or _takes_parts(module, node, goes.target)):
             yield goes.target
     match node.target, node.iter:
         case cst.Tuple(elements=[cst.Element(value=cst.Name() as index), _]), cst.Call(
@@ -425,6 +428,31 @@ def _counted(module: Module, node: _Loop) -> Iterator[cst.Name]:
             value = inferred(module, things)
             if value.tensor and not value.loose:
                 yield index
+
+
+def _covers(module: Module, node: _Loop) -> bool:
+    """Say whether a loop goes over all of a tensor or batch, as its size says."""
+    ranges = [_ranged(module, goes.iterated) for goes in loop_sources(module, node)]
+    return not any(ranges) or any(_sizes(module, count) for counts in ranges for count in counts)
+
+
+def _sizes(module: Module, count: cst.BaseExpression) -> bool:
+    return is_size(module, count) or _is_batch(module, count)
+
+
+def _takes_parts(module: Module, node: _Loop, index: cst.Name) -> bool:
+    """Say whether a loop does nothing with its number but take parts of tensors that lie on the
+    device, ``x[i]``, ``x[:, i]``."""
+    body = _body(module, node)
+    uses = spelled_alike(module, body, index)
+    parts = [part for part in module.within(body, cst.Subscript) if _picks(module, part, index)]
+    taken = [use for use in uses if any(module.is_within(use, part) for part in parts)]
+    return (
+        bool(parts)
+        and len(taken) == len(uses)
+        and all(on_device(module, part.value) is True for part in parts)
+        and not any(inferred(module, part.value).loose for part in parts)
+    )
 
 
 def _starts_slices(module: Module, node: _Loop) -> bool:

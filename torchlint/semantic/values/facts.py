@@ -287,7 +287,8 @@ class Values(Budgeted, Roles):
         calls = list(self.tree.within(owner, cst.Call))
         attributes = list(self.tree.within(owner, cst.Attribute))
         trained = backprop.trained_names(self.tree, self.names, owner)
-        found = evidence.tensor_names(calls, attributes, trained)
+        beside = backprop.holders(self.tree, owner, trained)
+        found = evidence.tensor_names(calls, attributes, trained, beside)
         for name in params.converted(self, owner) if found else ():
             found.pop(name, None)
         return found
