@@ -429,7 +429,10 @@ def check_made(node: cst.Call, module: Module) -> Iterator[Hit]:
         made = transfer is not None and _by_helper(module, transfer.source)
     if not made or only_apple(module) or is_cached(module, node) or becomes_lengths(module, node):
         return
-    if _pins(module, node):
+    line = module.within(module.small_statement(node), cst.Call)
+    if _pins(module, node) or any(
+        upload_of(module, each) is not None and module.before(each, node) for each in line
+    ):
         return
     if transfer is not None and (
         "non_blocking" in transfer.given

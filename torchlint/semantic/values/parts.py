@@ -125,13 +125,15 @@ class Parts(Calls):
         unplaced = found.tensor and found.device is None and found.origin is None
         if found.kind != "?" and not unplaced:
             return found
-        uses = self.values.uses(self.owner)
-        use = uses.get(part_text(node) or "") if uses else None
+        text = part_text(node)
+        use = self.values.uses(self.owner).get(text) if text is not None else None
         if use is None:
             return found
-        return (
-            found.but(origin=use.origin) if unplaced else use.but(device=found.device or use.device)
-        )
+        if not unplaced:
+            return use.but(device=found.device or use.device)
+        root = node.value.value if isinstance(node.value, cst.Name) else ""
+        bindings = self.values.names.tables.get(self.owner, {}).get(root, ())
+        return found.but(origin=use.origin) if len(bindings) == 1 else found
 
     def _item(self, node: cst.Subscript) -> Value:
         holder = self.eval(node.value)
