@@ -426,10 +426,12 @@ def check_made(node: cst.Call, module: Module) -> Iterator[Hit]:
         new = heat_of(module, upload.node).step and not _older_than_loops(module, upload.data)
         made = new and _of_host(module, upload.data) and not known
     else:
-        made = transfer is not None and _by_helper(module, transfer.source)
+        made = transfer is not None and (
+            _by_helper(module, transfer.source) or _computed(module, transfer.source)
+        )
     if not made or only_apple(module) or is_cached(module, node) or becomes_lengths(module, node):
         return
-    line = module.within(module.small_statement(node), cst.Call)
+    line = module.within(module.small_statement(node) or node, cst.Call)
     if _pins(module, node) or any(
         upload_of(module, each) is not None and module.before(each, node) for each in line
     ):
@@ -442,6 +444,30 @@ def check_made(node: cst.Call, module: Module) -> Iterator[Hit]:
     ):
         return
     yield Hit(node, message=_MADE, severity=Severity.INFO, named=False)
+
+
+def _computed(module: Module, source: cst.BaseExpression, depth: int = _CUT_DEPTH) -> bool:
+    """Say whether a tensor of the host is computed in this step of data of Python or NumPy:
+    ``one_hot(torch.tensor(labels)).float()``."""
+    if inferred(module, source).device != CPU or not heat_of(module, source).step:
+        return False
+    for call in module.within(source, cst.Call):
+        if module.name(call.func) in ops.DATA_FACTORIES and call.args:
+            data = call.args[0].value
+            return (
+                host_data(module, data) is None
+                and _of_host(module, data)
+                and not _older_than_loops(module, data)
+            )
+    if not isinstance(source, cst.Name) or not depth:
+        return False
+    made = definitions_of(module, source)
+    return bool(made) and all(
+        isinstance(each, cst.Assign)
+        and isinstance(each.targets[0].target, cst.Name)
+        and _computed(module, each.value, depth - 1)
+        for each in made
+    )
 
 
 def _by_helper(module: Module, source: cst.BaseExpression) -> bool:

@@ -43,7 +43,7 @@ from torchlint.semantic.time.entry_points import broken_import, uncalled, unused
 from torchlint.semantic.time.iterations import iteration_count
 from torchlint.semantic.time.loops import LoopKind, loops
 from torchlint.semantic.time.runs import work_of_loop
-from torchlint.semantic.torch.names import MOVES
+from torchlint.semantic.torch.names import HOOKS_OF_A_STEP, MOVES
 from torchlint.semantic.torch.spelling import LOADER, MODEL, SHOWING, called
 from torchlint.semantic.values.facts import values
 from torchlint.semantic.values.params import used_as_tensor
@@ -846,7 +846,8 @@ class HeatMap:
         return None
 
     def _hook_role(self, cls: cst.ClassDef, function: cst.FunctionDef) -> Heat | None:
-        """Return how often Lightning, or the Trainer of transformers, calls a hook."""
+        """Return how often Lightning, the Trainer of transformers, or the loop of another framework
+        calls a hook."""
         name = function.name.value
         hook = _BATCH_HOOK.match(name)
         if hook is not None:
@@ -858,6 +859,14 @@ class HeatMap:
         if called_back is not None and self._is_trainer_callback(cls):
             grade = Grade.TRAIN if called_back["train"] else Grade.EVAL
             return Heat(grade, (Why(f"the Trainer calls {name}() every step", function),))
+        for base in self.scopes.base_names(cls):
+            package = base.partition(".")[0]
+            for grade, hooks in zip(
+                (Grade.TRAIN, Grade.EVAL), HOOKS_OF_A_STEP.get(package, ()), strict=False
+            ):
+                if name in hooks.split():
+                    why = Why(f"{package} calls {name}() for every batch", function)
+                    return Heat(grade, (why,))
         return None
 
     def _is_trainer_callback(self, cls: cst.ClassDef) -> bool:
