@@ -30,11 +30,11 @@ networks; graphs of dgl, which no loader pins; a program whose device is Apple's
 no pinned memory; and what the host reads in the same expression, `x.to(device).tolist()`, as it
 then waits all the same. What a
 tokenizer makes in the step (`return_tensors=`) is an `info` that says where it should be made, and
-so is what is only copied back to the host: it should stay there. What a training step cuts out of
-an array, `torch.from_numpy(data[i : i + n])`, is an `info` that says to pin it first, and so is a
-tensor that the step makes of what only the host has, a list, an array, or what a function of the
-project makes of them, `torch.tensor(labels, device=device)`: the host waits for all that the step
-has launched before.
+so is what is only copied back to the host: it should stay there, as should what nothing reads on
+the device. What a training step cuts out of an array, `torch.from_numpy(data[i : i + n])`, is an
+`info` that says to pin it first, and so is a tensor that the step makes of what only the host has,
+a list, an array, or what a function of the project makes of them,
+`torch.tensor(labels, device=device)`: the host waits for all that the step has launched before.
 
 ## Setup
 ```python
@@ -246,6 +246,7 @@ _INSIDE = (
     " Each batch waits for the GPU in `{wait}` as well ({place}): little is gained while it does."
 )
 _BACK = "what is copied to the device here is only copied back to the host; leave it there."
+_UNREAD = "what is copied to the device here is never used there; leave it on the host."
 _TOKENIZED = (
     "what is made here of texts or pictures is in memory that no loader pins, and the copy waits; "
     "make it in the collate_fn of the DataLoader, with pin_memory=True, and pass non_blocking=True."
@@ -322,6 +323,9 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     if _only_copied_back(module, node):
         yield Hit(node, severity=Severity.INFO, message=_BACK, named=False)
+        return
+    if _never_read(module, node):
+        yield Hit(node, message=_UNREAD, named=False)
         return
     memory = _memory(module, node, transfer)
     if worked_on_in_batch(module, node) is not None:
@@ -688,6 +692,31 @@ def _only_copied_back(module: Module, call: cst.Call) -> bool:
             reads = readers_of(module, home, name)
             return bool(reads) and all(_goes_back(module, read) for read in reads)
     return False
+
+
+def _never_read(module: Module, call: cst.Call) -> bool:
+    """Say whether nothing reads the name to which a copied tensor is bound."""
+    line, function = module.small_statement(call), module.function(call)
+    if not isinstance(line, cst.Assign) or function is None:
+        return False
+    match line.targets[0].target, line.value:
+        case cst.Name(value=name), value if value is call:
+            pass
+        case cst.Tuple(elements=names), cst.Tuple(elements=values) if len(names) == len(values):
+            at = next((i for i, each in enumerate(values) if each.value is call), None)
+            target = names[at].value if at is not None else None
+            if not isinstance(target, cst.Name):
+                return False
+            name = target.value
+        case _:
+            return False
+    inner = module.within(function.body, cst.FunctionDef, cst.Lambda, nested=True)
+    return (
+        len(line.targets) == 1
+        and not readers_of(module, line, name)
+        and "locals" not in module.names_in(function)
+        and not any(name in module.names_in(each) for each in inner)
+    )
 
 
 def _goes_back(module: Module, read: cst.Name) -> bool:
