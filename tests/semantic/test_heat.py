@@ -321,6 +321,26 @@ def main(self, cfg, params, model, batches, optimizers, total_optim_steps):
             Grade.COLD,
         ),
         (
+            "from boilr import VAEExperimentManager\nclass A(VAEExperimentManager):\n"
+            "    def get_metrics_dict(self, results):\n        probe()",
+            Grade.TRAIN,
+        ),
+        (
+            "from mmengine.hooks import Hook\nclass A(Hook):\n"
+            "    def after_val_iter(self, runner, *args):\n        probe()",
+            Grade.EVAL,
+        ),
+        (
+            "from mmengine.hooks import Hook\nclass A(Hook):\n"
+            "    def after_val_epoch(self, runner, *args):\n        probe()",
+            Grade.COLD,
+        ),
+        (
+            "from boilr import VAEExperimentManager\nclass A:\n"
+            "    def get_metrics_dict(self, results):\n        probe()",
+            Grade.COLD,
+        ),
+        (
             _CALLBACKS + "class A:\n    def on_before_zero_grad(self, optimizer):\n        probe()",
             Grade.TRAIN,
         ),

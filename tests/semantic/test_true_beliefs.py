@@ -583,3 +583,58 @@ def test_a_method_that_others_fill_in_gives_what_is_not_known(
         assert probed(tmp_path, files, "run.py").kind == kind
     else:
         assert value_of(agent + use).kind == kind
+
+
+BESIDE_A_LOSS = """
+def f(loader, step, given, cfg):
+    for batch in loader:
+        {}
+        {}
+        probe({})
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "trained", "expression"),
+    [
+        ("out = step(batch)", 'out["loss"].backward(); out["kl"].item()', 'out["kl"]'),
+        ("out = step(batch)", "out.loss.backward(); out.kl.detach()", "out.kl"),
+        ("loss, out = step(batch)", 'loss.backward(); out["kl"].cpu()', 'out["kl"]'),
+        ("loss, out = step(batch)", "loss.backward(); out.item()", "out"),
+        (
+            "out = step(batch)",
+            'loss = out["a"] + out["b"]; loss.backward(); out["c"].item()',
+            'out["c"]',
+        ),
+        (
+            "out = step(batch)",
+            'loss = sum(out.values()); loss.backward(); out["c"].item()',
+            'out["c"]',
+        ),
+    ],
+)
+def test_what_comes_with_a_loss_lives_with_it(made: str, trained: str, expression: str) -> None:
+    found = value_of(BESIDE_A_LOSS.format(made, trained, expression))
+    assert (found.kind, found.origin) == ("tensor", "model")
+
+
+@pytest.mark.parametrize(
+    ("made", "trained", "expression"),
+    [
+        ("out = step(batch)", 'out["loss"].backward(); given["kl"].item()', 'given["kl"]'),
+        ("loss, out = step(batch)", "loss.backward(); print(out)", "out"),
+        ("loss, out = step(batch)", 'loss.backward(); print(out["kl"])', 'out["kl"]'),
+        ("loss, out = batch", "loss.backward(); out.item()", "out"),
+        ("x, out = step(batch)", "x.sum().backward(); out.item()", "out"),
+    ],
+)
+def test_what_is_only_named_beside_it_is_not_known(
+    made: str, trained: str, expression: str
+) -> None:
+    assert value_of(BESIDE_A_LOSS.format(made, trained, expression)).origin != "model"
+
+
+@pytest.mark.parametrize(("said", "kind"), [("torch.tensor", "tensor"), ("np.array", "ndarray")])
+def test_an_annotation_may_name_the_function(said: str, kind: str) -> None:
+    source = f"import numpy as np\ndef f(x: {said}):\n    probe(x)\n"
+    assert value_of(source).kind == kind

@@ -10,16 +10,17 @@ of tensors and run a few kernels for all of them on CUDA. The optimizers of torc
 parameters is to an optimizer is a new list: one group for each tensor takes this away again.
 
 Flagged, in code that runs every training step: a loop over parameters, a `state_dict` or a group
-whose body averages them (EMA, Polyak averaging), scales or clips gradients or weights, or writes an
-update out. An average or a clipping in a function that this file does not call counts too, for
-nothing but a step needs it, unless all calls in other files run once. Also, wherever it stands, a
-loop that makes a parameter group of each tensor for an optimizer of torch.optim. It is an
-`info` where nothing says that the network has many parameters: that another package makes it, that
-its constructor adds layers in a loop, or that more than thirty kernels are launched. Silent:
-`p.data = other`, which binds another tensor and launches nothing, a copy between the host and a
-device, which no list makes faster, an attribute that holds the parameters of one layer, perhaps a
-single tensor, copies for a torch before 2.1, which has no
-`torch._foreach_copy_`, and where what lies on CUDA has left the function.
+whose body averages them (EMA, Polyak averaging), scales or clips gradients or weights, writes an
+update out, or adds up a norm or sum of each on the device, as penalties do, also in a
+comprehension that `sum` takes. An average or a clipping in a function that this file does not call
+counts too, for nothing but a step needs it, unless all calls in other files run once. Also,
+wherever it stands, a loop that makes a parameter group of each tensor for an optimizer of
+torch.optim. It is an `info` where nothing says that the network has many parameters: that another
+package makes it, that its constructor adds layers in a loop, or that more than thirty kernels are
+launched. Silent: `p.data = other`, which binds another tensor and launches nothing, a copy between
+the host and a device, which no list makes faster, an attribute that holds the parameters of one
+layer, perhaps a single tensor, a penalty on one part of a network, copies for a torch before 2.1,
+which has no `torch._foreach_copy_`, and where what lies on CUDA has left the function.
 
 ## Setup
 ```python
@@ -110,6 +111,7 @@ from torchlint.rule import Fix, Hit, Module, NeedImport, Replace, Rule, Safety, 
 from torchlint.rules.training._parameter_by_parameter.loops import (
     ON_GRADIENTS,
     Work,
+    adds_up_parameters,
     one_group_each,
     work_on_parameters,
 )
@@ -223,7 +225,7 @@ def _clipping(module: Module, loop: cst.For) -> Fix | None:
 @question(
     yes="it iterates over many parameters", no="it is not known to iterate over many parameters"
 )
-def _over_many(module: Module, loop: cst.For) -> bool:
+def _over_many(module: Module, loop: cst.For | cst.CompFor) -> bool:
     """Say whether a loop goes over the parameters of a network that certainly has many."""
     return any(has_many_parameters(module, each) for each in _networks(module, loop))
 
@@ -231,16 +233,17 @@ def _over_many(module: Module, loop: cst.For) -> bool:
 @question(
     yes="it launches {answer} kernels at most", no="how many kernels it launches is not known"
 )
-def _launches(module: Module, loop: cst.For) -> int | None:
+def _launches(module: Module, loop: cst.For | cst.CompFor) -> int | None:
     """Return how many kernels a loop over the parameters of a network launches at most: each call
     and each operator in it one for each parameter."""
     sizes = (parameter_tensors(module, each) for each in _networks(module, loop))
     tensors = next((size for size in sizes if size is not None), None)
-    work = sum(1 for _ in module.within(loop.body, cst.Call, cst.BinaryOperation, cst.AugAssign))
+    body = loop.body if isinstance(loop, cst.For) else module.parent(loop) or loop
+    work = sum(1 for _ in module.within(body, cst.Call, cst.BinaryOperation, cst.AugAssign))
     return tensors * work if tensors else None  # A class without any stands for one with some.
 
 
-def _networks(module: Module, loop: cst.For) -> Iterator[cst.BaseExpression]:
+def _networks(module: Module, loop: cst.For | cst.CompFor) -> Iterator[cst.BaseExpression]:
     """Yield the networks over whose parameters a loop goes."""
     for goes in loop_sources(module, loop):
         match goes.iterated:
@@ -248,6 +251,20 @@ def _networks(module: Module, loop: cst.For) -> Iterator[cst.BaseExpression]:
                 func=cst.Attribute(value=owner, attr=cst.Name("parameters" | "named_parameters"))
             ):
                 yield owner
+
+
+@rule.on(cst.For, cst.CompFor)
+def check_sums(node: cst.For | cst.CompFor, module: Module) -> Iterator[Hit]:
+    """Find penalties and norms that are added up parameter by parameter."""
+    if not adds_up_parameters(module, node) or compiled_by(module, node) is not None:
+        return
+    count, heat = _launches(module, node), heat_of(module, node)
+    if not heat.step or (count is not None and count <= _FEW):
+        return
+    unknown = count is None and not _over_many(module, node)
+    message, severity = (_UNKNOWN, Severity.INFO) if unknown else (None, None)
+    place = node if isinstance(node, cst.For) else module.parent(node) or node
+    yield Hit(place, {"work": Work.SUM.value}, None, severity, message, heat.why)
 
 
 @rule.on(cst.For)

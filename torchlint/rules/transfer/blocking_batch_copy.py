@@ -30,8 +30,11 @@ networks; graphs of dgl, which no loader pins; a program whose device is Apple's
 no pinned memory; and what the host reads in the same expression, `x.to(device).tolist()`, as it
 then waits all the same. What a
 tokenizer makes in the step (`return_tensors=`) is an `info` that says where it should be made, and
-so is what is only copied back to the host: it should stay there. What a training step cuts out of
-an array, `torch.from_numpy(data[i : i + n])`, is an `info` that says to pin it first.
+so is what is only copied back to the host: it should stay there, as should what nothing reads on
+the device. What a training step cuts out of an array, `torch.from_numpy(data[i : i + n])`, is an
+`info` that says to pin it first, and so is a tensor that the step makes of what only the host has,
+a list, an array, or what a function of the project makes of them,
+`torch.tensor(labels, device=device)`: the host waits for all that the step has launched before.
 
 ## Setup
 ```python
@@ -165,9 +168,12 @@ from torchlint.rule import (
 from torchlint.rules.transfer._blocking_batch_copy.batches import (
     blocking_move,
     is_part_of_batch,
+    never_read,
     only_copied_back,
+    waited_for,
 )
 from torchlint.rules.transfer._blocking_batch_copy.loader_sources import loaders_of_batch
+from torchlint.rules.transfer._blocking_batch_copy.made_in_step import made_in_step
 from torchlint.rules.transfer._blocking_batch_copy.overlaps import changed_later, may_overlap
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.reaching import definitions_of
@@ -189,8 +195,10 @@ from torchlint.semantic.data.loaders import (
 from torchlint.semantic.device.transfers import (
     TRANSFERS,
     certainly_tensor,
+    is_cached,
     transfer_of,
 )
+from torchlint.semantic.device.uploads import upload_of
 from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.assumptions import (
@@ -203,6 +211,7 @@ from torchlint.semantic.uses.assumptions import (
 )
 from torchlint.semantic.uses.network_waits import network_wait
 from torchlint.semantic.uses.observers import clock_after
+from torchlint.semantic.uses.packed_lengths import becomes_lengths
 from torchlint.semantic.uses.unavoidable_syncs import network_that_waits
 from torchlint.semantic.values.apple import only_apple
 from torchlint.semantic.values.classes import in_lightning
@@ -227,6 +236,7 @@ _INSIDE = (
     " Each batch waits for the GPU in `{wait}` as well ({place}): little is gained while it does."
 )
 _BACK = "what is copied to the device here is only copied back to the host; leave it there."
+_UNREAD = "what is copied to the device here is never used there; leave it on the host."
 _TOKENIZED = (
     "what is made here of texts or pictures is in memory that no loader pins, and the copy waits; "
     "make it in the collate_fn of the DataLoader, with pin_memory=True, and pass non_blocking=True."
@@ -234,6 +244,11 @@ _TOKENIZED = (
 _SLICED = (
     "a batch is cut out of an array and copied while the host waits; pin it first (.pin_memory()) "
     "and pass non_blocking=True, or keep the array on the device where it fits."
+)
+_MADE = (
+    "what Python or NumPy makes in this step is copied while the host waits: no loader has pinned "
+    "it; make it before the training or in the DataLoader's workers, or pin it (.pin_memory()) and "
+    "pass non_blocking=True."
 )
 _ALONE = "Copy without waiting, once the loader pins its memory"
 _NOTES = {
@@ -260,8 +275,8 @@ rule = Rule(
     severity="warning",
     default=True,
     effect="copy",
-    triggers=(b".to", b".cuda"),
-    yields_to=("TL102", "TL104", "TL110", "TL902"),
+    triggers=(b".to", b".cuda", b"device="),
+    yields_to=("TL102", "TL104", "TL106", "TL110", "TL112", "TL114", "TL207", "TL606", "TL902"),
     equivalence="bitwise",
     runs="hot",
 )
@@ -292,6 +307,9 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     if only_copied_back(module, node):
         yield Hit(node, severity=Severity.INFO, message=_BACK, named=False)
+        return
+    if never_read(module, node):
+        yield Hit(node, message=_UNREAD, named=False)
         return
     memory = _memory(module, node, transfer)
     if worked_on_in_batch(module, node) is not None:
@@ -377,10 +395,40 @@ def check_cut(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     if inferred(module, transfer.source).device != CPU:
         return
-    scope = module.scope(node)
-    pins = (method_called(call) == "pin_memory" for call in module.within(scope, cst.Call))
-    if _is_cut(module, transfer.source, _CUT_DEPTH) and not any(pins):
+    if _is_cut(module, transfer.source, _CUT_DEPTH) and not _pins(module, node):
         yield Hit(node, message=_SLICED, severity=Severity.INFO, named=False)
+
+
+def _pins(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether the function pins memory by itself."""
+    calls = module.within(module.scope(node), cst.Call)
+    return any(method_called(call) == "pin_memory" for call in calls)
+
+
+@rule.on(cst.Call, runs="step")
+def check_made(node: cst.Call, module: Module) -> Iterator[Hit]:
+    """Find tensors that a training step makes of data of Python or NumPy, and copies."""
+    transfer = transfer_of(module, node)
+    if (
+        not made_in_step(module, node, transfer)
+        or only_apple(module)
+        or is_cached(module, node)
+        or becomes_lengths(module, node)
+    ):
+        return
+    line = module.within(module.small_statement(node) or node, cst.Call)
+    if _pins(module, node) or any(
+        upload_of(module, each) is not None and module.before(each, node) for each in line
+    ):
+        return
+    if transfer is not None and (
+        "non_blocking" in transfer.given
+        or waited_for(module, node)
+        or blocking_move(module, node) is not None
+        or _is_cut(module, transfer.source, _CUT_DEPTH)
+    ):
+        return
+    yield Hit(node, message=_MADE, severity=Severity.INFO, named=False)
 
 
 def _is_cut(module: Module, source: cst.BaseExpression, depth: int) -> bool:

@@ -16,7 +16,7 @@ from torchlint.semantic.code.tree import attr_of, is_name, method_called, parame
 from torchlint.semantic.module import Module
 from torchlint.semantic.time.grades import COLD, Grade, Heat, Why
 from torchlint.semantic.time.loops import LoopKind, loops
-from torchlint.semantic.torch.names import MOVES
+from torchlint.semantic.torch.names import HOOKS_OF_A_STEP, MOVES
 from torchlint.semantic.torch.spelling import LOADER, MODEL, SHOWING, called
 from torchlint.semantic.values.facts import values
 from torchlint.semantic.values.parameter_uses import used_as_tensor
@@ -263,7 +263,8 @@ class Roles:
         return None
 
     def _hook_role(self, cls: cst.ClassDef, function: cst.FunctionDef) -> Heat | None:
-        """Return how often Lightning, or the Trainer of transformers, calls a hook."""
+        """Return how often Lightning, the Trainer of transformers, or the loop of another framework
+        calls a hook."""
         name = function.name.value
         hook = _BATCH_HOOK.match(name)
         if hook is not None:
@@ -275,6 +276,14 @@ class Roles:
         if called_back is not None and self._is_trainer_callback(cls):
             grade = Grade.TRAIN if called_back["train"] else Grade.EVAL
             return Heat(grade, (Why(f"the Trainer calls {name}() every step", function),))
+        for base in self.scopes.base_names(cls):
+            package = base.partition(".")[0]
+            for grade, hooks in zip(
+                (Grade.TRAIN, Grade.EVAL), HOOKS_OF_A_STEP.get(package, ()), strict=False
+            ):
+                if name in hooks.split():
+                    why = Why(f"{package} calls {name}() for every batch", function)
+                    return Heat(grade, (why,))
         return None
 
     def _is_trainer_callback(self, cls: cst.ClassDef) -> bool:

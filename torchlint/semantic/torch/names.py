@@ -130,3 +130,25 @@ LIGHTNING_BASES = frozenset(
 )
 DATASET_BASES = frozenset(("torch.utils.data.Dataset", "torch.utils.data.IterableDataset"))
 STEP_METHODS = frozenset(("training_step", "validation_step", "test_step", "predict_step"))
+HOOKS_OF_A_STEP: dict[str, tuple[str, str]] = {
+    "boilr": ("forward_pass get_metrics_dict", ""),
+    "catalyst": ("handle_batch on_batch_start on_batch_end", ""),
+    "detectron2": ("run_step before_step after_step", ""),
+    "fairseq": ("train_step", "valid_step"),
+    "fastai": ("before_batch after_pred after_loss before_backward after_step after_batch", ""),
+    "keras": ("train_step", ""),
+    "mmengine": (
+        "before_train_iter after_train_iter train_step",
+        "before_val_iter after_val_iter before_test_iter after_test_iter val_step",
+    ),
+    "nnunetv2": ("train_step", ""),
+    "pytorch_accelerated": ("calculate_train_batch_loss", "calculate_eval_batch_loss"),
+    "skorch": ("train_step train_step_single get_loss on_batch_end", "evaluation_step"),
+    "speechbrain": (
+        "compute_forward compute_objectives fit_batch on_fit_batch_end",
+        "evaluate_batch",
+    ),
+    "torchtnt": ("train_step", "eval_step"),
+}
+"""By the package whose class a class derives from: the methods that its loop calls for each batch
+of training, and of an evaluation alone (the documentation of each)."""

@@ -3,13 +3,14 @@ model's device."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Collection, Iterator
 
 import libcst as cst
 
 from torchlint.semantic.code.calls import literal_key
 from torchlint.semantic.code.names import Names, dotted_text
-from torchlint.semantic.code.tree import Tree
+from torchlint.semantic.code.tree import Tree, is_name
 from torchlint.semantic.torch import ops
 from torchlint.semantic.torch.spelling import LOSS, called
 
@@ -30,12 +31,62 @@ def place_text(node: cst.CSTNode) -> str | None:
     if type(node) is cst.Name:
         return node.value
     if type(node) is cst.Attribute:
-        return dotted_text(node) if called(node.attr.value, LOSS) else None
+        return part_text(node) if called(node.attr.value, LOSS) else None
     key = literal_key(node) if isinstance(node, cst.Subscript) else None
-    if not isinstance(node, cst.Subscript) or key is None or not called(key, LOSS):
-        return None
-    holder = dotted_text(node.value)
+    return part_text(node) if key is not None and called(key, LOSS) else None
+
+
+def part_text(node: cst.CSTNode) -> str | None:
+    """Return the text of an attribute, or of what lies under a literal key: ``out.kl``,
+    ``losses["kl"]``."""
+    if type(node) is cst.Attribute:
+        return dotted_text(node)
+    key = literal_key(node) if isinstance(node, cst.Subscript) else None
+    holder = dotted_text(node.value) if isinstance(node, cst.Subscript) and key else None
     return None if holder is None else f"{holder}[{key}]"
+
+
+def holders(tree: Tree, owner: cst.CSTNode, trained: Collection[str]) -> frozenset[str]:
+    """Return the names of what gives the loss of a function and more beside it: ``losses`` of
+    ``losses["total"].backward()`` or ``sum(losses.values())``, ``parts`` of ``loss, parts = f(x)``.
+    """
+    if not trained:
+        return frozenset()
+    out = {re.split(r"[.\[]", text)[0] for text in trained if not text.isidentifier()}
+    out.update(_beside(tree, owner, trained))
+    for loop in tree.within(owner, cst.For, cst.CompFor):
+        match loop:
+            case cst.For(target=target, iter=iterated) | cst.CompFor(target=target, iter=iterated):
+                its = target.elements[-1].value if isinstance(target, cst.Tuple) else target
+                if isinstance(its, cst.Name) and _values_of(iterated) in out:
+                    out.add(its.value)
+    return frozenset(out) - {"self", "cls"}
+
+
+def _values_of(node: cst.BaseExpression) -> str | None:
+    """Return the name of the mapping of whose values a loop takes one after the other."""
+    match node:
+        case cst.Call(
+            func=cst.Attribute(value=cst.Name(value=name), attr=cst.Name("items" | "values"))
+        ):
+            return name
+    return None
+
+
+def _beside(tree: Tree, owner: cst.CSTNode, trained: Collection[str]) -> Iterator[str]:
+    """Yield the names to which one call gives what comes with a loss, and those of mappings of
+    which a sum is back-propagated."""
+    for node in tree.within(owner, cst.Assign):
+        if not isinstance(node, cst.Assign) or not isinstance(node.value, cst.Call):
+            continue
+        match node.targets[0].target:
+            case cst.Tuple(elements=elements):
+                names = [each.value.value for each in elements if isinstance(each.value, cst.Name)]
+                if any(name in trained and called(name, LOSS) for name in names):
+                    yield from (name for name in names if name not in trained)
+            case cst.Name(value=name) if name in trained and is_name(node.value.func, "sum"):
+                calls = tree.within(node.value, cst.Call)
+                yield from (each for each in map(_values_of, calls) if each is not None)
 
 
 def trained_names(tree: Tree, names: Names, owner: cst.CSTNode) -> dict[str, bool]:
@@ -100,6 +151,8 @@ def _operands(node: cst.BaseExpression, names: Names, certain: bool) -> Iterator
         yield text, certain
     elif isinstance(node, cst.Subscript):
         if isinstance(node.value, cst.Name):
+            if (part := part_text(node)) is not None:
+                yield part, False
             return
         yield from _operands(node.value, names, certain)
     elif isinstance(node, cst.Call):

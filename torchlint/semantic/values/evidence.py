@@ -21,7 +21,7 @@ from torchlint.semantic.torch.spelling import (
     called,
 )
 from torchlint.semantic.values import library
-from torchlint.semantic.values.backprop import place_text
+from torchlint.semantic.values.backprop import part_text, place_text
 from torchlint.semantic.values.value import ACCEL, UNKNOWN, Value
 
 _CALLED = (
@@ -52,6 +52,7 @@ def is_text(node: cst.BaseExpression) -> bool:
 
 _ANNOTATIONS = {
     "torch.Tensor": Value("tensor"),
+    "torch.tensor": Value("tensor"),  # the function, as people write it
     **{
         f"torch.{old}": Value("tensor", dtype=dtypes.KINDS[f"torch.{dtype}"])
         for old, dtype in dtypes.LEGACY.items()
@@ -61,6 +62,7 @@ _ANNOTATIONS = {
     "torch.optim.Optimizer": Value("optimizer"),
     "torch.device": Value("device", device=ACCEL),
     "numpy.ndarray": Value("ndarray"),
+    "numpy.array": Value("ndarray"),
     "builtins.int": Value("number", dtype="int"),
     "builtins.float": Value("number", dtype="float"),
     "builtins.bool": Value("bool"),
@@ -80,13 +82,17 @@ def by_annotation(name: str | None) -> Value:
 
 
 def tensor_names(
-    calls: Sequence[cst.Call], attributes: Sequence[cst.Attribute], trained: dict[str, bool]
+    calls: Sequence[cst.Call],
+    attributes: Sequence[cst.Attribute],
+    trained: dict[str, bool],
+    beside: Collection[str],
 ) -> dict[str, Value]:
     """Return the plain names on which methods or attributes are used that only tensors have.
 
     ``loss.backward()`` says more: a 0-dim tensor with a graph. Names in `trained` flow into such a
     loss: they live with the model, but for those that are moved here, and are tensors where that is
-    certain (True) or ``.item()`` is read from them.
+    certain (True) or ``.item()`` is read from them; so is what comes `beside` a loss, and what it
+    holds.
     """
     moved = {
         call.func.value.value
@@ -101,6 +107,8 @@ def tensor_names(
             continue
         receiver, method = call.func.value, call.func.attr.value
         text = place_text(receiver)
+        if method in _READS and (part := _part_beside(receiver, beside)) is not None:
+            out.setdefault(part, _lives_with(part, moved))
         if text is None or text == "self":
             continue
         if method == "backward" and text not in ("torch", "ctx"):
@@ -119,10 +127,22 @@ def tensor_names(
     return out
 
 
+def _part_beside(node: cst.BaseExpression, beside: Collection[str]) -> str | None:
+    """Return the text of what comes beside a loss, ``kl`` or ``parts["kl"]``."""
+    if type(node) is cst.Name:
+        return node.value if node.value in beside else None
+    if not beside or not isinstance(node, (cst.Attribute, cst.Subscript)):
+        return None
+    return (
+        part_text(node) if isinstance(node.value, cst.Name) and node.value.value in beside else None
+    )
+
+
 def _lives_with(name: str, moved: Collection[str]) -> Value:
     """A tensor of the model's device, or, where it is moved, of one that is not known."""
     return Value("tensor", origin=None if name in moved else "model")
 
 
+_READS = ("item", "detach", "cpu")
 # Methods that arrays, strings, paths or modules have as well.
 _OWN_METHODS = ops.having("own")

@@ -138,6 +138,8 @@ class Expressions(Parts):
             found = self._plain_attribute(node, dotted, holder)
         if found is None:
             found = self.values.attribute(node, holder, attr, self.budget)
+        if found.tensor:
+            return self.used(node, found)
         if found.kind != "?" or found.device == CPU:
             return found
         return self.used(node, self.values.named(attr, text))

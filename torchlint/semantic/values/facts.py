@@ -293,7 +293,13 @@ class Values(Budgeted, Roles):
         calls = list(self.tree.within(owner, cst.Call))
         attributes = list(self.tree.within(owner, cst.Attribute))
         trained = backprop.trained_names(self.tree, self.names, owner)
-        found = evidence.tensor_names(calls, attributes, trained)
+        table = self.names.tables.get(owner, {})
+        beside = [
+            name
+            for name in backprop.holders(self.tree, owner, trained)
+            if len(table.get(name, ())) <= 1
+        ]
+        found = evidence.tensor_names(calls, attributes, trained, beside)
         for name in converted(self, owner) if found else ():
             found.pop(name, None)
         return found

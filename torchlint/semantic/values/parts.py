@@ -10,7 +10,7 @@ from torchlint.semantic.code.calls import literal_key
 from torchlint.semantic.torch import ops
 from torchlint.semantic.torch.spelling import META, TEXT_KEY, called
 from torchlint.semantic.values import plain, records
-from torchlint.semantic.values.backprop import place_text
+from torchlint.semantic.values.backprop import part_text
 from torchlint.semantic.values.calls import Calls
 from torchlint.semantic.values.value import (
     ACCEL,
@@ -122,9 +122,18 @@ class Parts(Calls):
     def used(self, node: cst.Attribute | cst.Subscript, found: Value) -> Value:
         """Return what the uses of a place in its function say, where nothing else is known:
         ``losses["total"].backward()``."""
-        text = place_text(node) if found.kind == "?" else None
+        unplaced = found.tensor and found.device is None and found.origin is None
+        if found.kind != "?" and not unplaced:
+            return found
+        text = part_text(node)
         use = self.values.uses(self.owner).get(text) if text is not None else None
-        return found if use is None else use.but(device=found.device or use.device)
+        if use is None:
+            return found
+        if not unplaced:
+            return use.but(device=found.device or use.device)
+        root = node.value.value if isinstance(node.value, cst.Name) else ""
+        bindings = self.values.names.tables.get(self.owner, {}).get(root, ())
+        return found.but(origin=use.origin) if len(bindings) == 1 else found
 
     def _item(self, node: cst.Subscript) -> Value:
         holder = self.eval(node.value)

@@ -13,9 +13,9 @@ from torchlint.base.regex import regex
 from torchlint.rule import Module, inferred
 from torchlint.semantic.code.calls import given_for
 from torchlint.semantic.code.scopes import local_class
-from torchlint.semantic.code.tree import LOOPS, is_name, keyword_of, root_of
+from torchlint.semantic.code.tree import LOOPS, is_name, keyword_of, method_called, root_of
 from torchlint.semantic.question import question
-from torchlint.semantic.time.iterations import iteration_count, loop_sources
+from torchlint.semantic.time.iterations import LoopSource, iteration_count, loop_sources
 from torchlint.semantic.time.step_overhead import parameter_names
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values.kept import made_once
@@ -23,6 +23,9 @@ from torchlint.semantic.values.value import CPU
 
 _ARITHMETIC = ops.having("in-place", "arithmetic") | {"clamp_"}
 _SAME = ops.having("same")
+_READS = ops.having("reads") | ops.having("move")
+_NUMBERS = frozenset(f"builtins.{name}" for name in ("float", "int", "bool"))
+_REDUCTIONS = frozenset(("norm", "vector_norm", "sum", "mean"))
 _ALIASES = _SAME | ops.having("cast") | {"to", "cpu", "cuda"} | {"data", "grad"}
 _PURE = frozenset(("isinstance", "len", "str", "float", "int", "hasattr", "getattr", "id", "repr"))
 _OTHER_WAYS = ops.having("collective") | frozenset(
@@ -72,6 +75,11 @@ class Work(enum.Enum):
         "copies parameters one after the other, a kernel for each; torch._foreach_copy_ takes all "
         "at once."
     )
+    SUM = (
+        "adds up a norm or sum of each parameter, several kernels for each, and again in "
+        "backward; torch._foreach_norm takes all at once, and an L2 penalty alone can be the "
+        "optimizer's weight_decay."
+    )
 
 
 @dataclass(slots=True)
@@ -112,6 +120,69 @@ def work_on_parameters(module: Module, loop: cst.For) -> Work | None:
     if {"scale", "clamp"} & done:
         return Work.WEIGHTS
     return Work.COPY if "copy" in done else None
+
+
+@question(
+    yes="it adds up a norm or sum of each parameter", no="it adds up nothing of each parameter"
+)
+def adds_up_parameters(module: Module, loop: cst.For | cst.CompFor) -> bool:
+    """Say whether a loop, or a comprehension that ``sum`` takes, reduces one parameter after the
+    other and adds that up on the device: ``l2 += p.norm()``, ``sum(p.pow(2).sum() for p in …)``."""
+    found = parameter_names(module, loop)
+    if not found.tensors or any(map(_of_part, loop_sources(module, loop))):
+        return False
+    names = _Names({*found.tensors, *found.beside}, {*found.keys})
+    if isinstance(loop, cst.For):
+        if any(True for _ in module.within(loop.body, *LOOPS)) or _another_way(module, loop):
+            return False
+        _derived(module, loop, names)
+    return any(_is_reduced(module, term, names) for term in _terms(module, loop))
+
+
+def _of_part(goes: LoopSource) -> bool:
+    """Say whether a loop goes over the parameters of one layer of a network, which may be one."""
+    match goes.iterated:
+        case cst.Call(func=cst.Attribute(value=cst.Attribute(value=network))):
+            return not is_name(network, "self")
+        case cst.Call(func=cst.Attribute(value=cst.Subscript())):
+            return True
+    return False
+
+
+def _terms(module: Module, loop: cst.For | cst.CompFor) -> Iterator[cst.BaseExpression]:
+    """Yield what a loop adds to a running sum, or what the comprehension of a ``sum`` yields."""
+    if isinstance(loop, cst.CompFor):
+        holder = module.parent(loop)
+        arg = module.parent(holder) if holder is not None else None
+        match holder, module.parent(arg) if isinstance(arg, cst.Arg) else None:
+            case cst.GeneratorExp(elt=elt) | cst.ListComp(elt=elt), cst.Call(func=func) if (
+                module.name(func) == "builtins.sum"
+            ):
+                yield elt
+        return
+    for node in module.within(loop.body, cst.AugAssign, cst.Assign):
+        match node:
+            case cst.AugAssign(target=cst.Name(), operator=cst.AddAssign(), value=value):
+                yield value
+            case cst.Assign(
+                targets=[cst.AssignTarget(target=cst.Name(value=name))],
+                value=cst.BinaryOperation(
+                    left=cst.Name(value=left), operator=cst.Add(), right=value
+                ),
+            ) if name == left:
+                yield value
+
+
+def _is_reduced(module: Module, term: cst.BaseExpression, names: _Names) -> bool:
+    """Say whether a term is reduced from a parameter, and stays on the device."""
+    calls = list(module.within(term, cst.Call))
+    if any(method_called(call) in _READS or module.name(call.func) in _NUMBERS for call in calls):
+        return False
+    return any(
+        (method_called(call) or module.called(call).rpartition(".")[2]) in _REDUCTIONS
+        and _mentions(module, call, names)
+        for call in calls
+    )
 
 
 @question(

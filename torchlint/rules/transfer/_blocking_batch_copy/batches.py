@@ -69,9 +69,9 @@ def blocking_move(module: Module, node: cst.Call) -> Transfer | None:
         or is_network_moved(module, transfer.source)
         or _scattered(transfer.source)
         or is_dgl_graph(module, transfer.source)
-        or _waited_for(module, node)
+        or waited_for(module, node)
         or _asked_before(module, transfer)
-        or _older_than_loops(module, transfer.source)
+        or older_than_loops(module, transfer.source)
     ):
         return None
     return None if changed_later(module, transfer.source) else transfer
@@ -129,7 +129,7 @@ def _from_dataset(module: Module, source: cst.BaseExpression) -> bool:
     )
 
 
-def _older_than_loops(module: Module, source: cst.BaseExpression, calls: int = 3) -> bool:
+def older_than_loops(module: Module, source: cst.BaseExpression, calls: int = 3) -> bool:
     """Say whether all loops around a copy have what is moved from before them, also around all
     calls of the function that gets it: it is the same in each turn, and no batch."""
     loops = module.loops(source)
@@ -142,7 +142,7 @@ def _older_than_loops(module: Module, source: cst.BaseExpression, calls: int = 3
         return False
     given = _given_by_callers(module, function, names[0].value)
     return bool(given) and all(
-        each is not None and _older_than_loops(where, each, calls - 1) for where, each in given
+        each is not None and older_than_loops(where, each, calls - 1) for where, each in given
     )
 
 
@@ -157,7 +157,7 @@ def _given_by_callers(
     return [(where, bind(function, site, method).get(name)) for where, site in sites]
 
 
-def _waited_for(module: Module, call: cst.Call) -> bool:
+def waited_for(module: Module, call: cst.Call) -> bool:
     """Say whether the host waits for what is moved in the same expression:
     ``x.to(device).tolist()``."""
     return method_called(module.method_call(call)) in _WAITS
@@ -173,6 +173,31 @@ def only_copied_back(module: Module, call: cst.Call) -> bool:
             reads = readers_of(module, home, name)
             return bool(reads) and all(_goes_back(module, read) for read in reads)
     return False
+
+
+def never_read(module: Module, call: cst.Call) -> bool:
+    """Say whether nothing reads the name to which a copied tensor is bound."""
+    line, function = module.small_statement(call), module.function(call)
+    if not isinstance(line, cst.Assign) or function is None:
+        return False
+    match line.targets[0].target, line.value:
+        case cst.Name(value=name), value if value is call:
+            pass
+        case cst.Tuple(elements=names), cst.Tuple(elements=values) if len(names) == len(values):
+            at = next((i for i, each in enumerate(values) if each.value is call), None)
+            target = names[at].value if at is not None else None
+            if not isinstance(target, cst.Name):
+                return False
+            name = target.value
+        case _:
+            return False
+    inner = module.within(function.body, cst.FunctionDef, cst.Lambda, nested=True)
+    return (
+        len(line.targets) == 1
+        and not readers_of(module, line, name)
+        and "locals" not in module.names_in(function)
+        and not any(name in module.names_in(each) for each in inner)
+    )
 
 
 def _goes_back(module: Module, read: cst.Name) -> bool:

@@ -1,0 +1,92 @@
+"""Tensors that a step makes of data of Python or NumPy, and copies to the device."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torchlint.rule import Module, heat_of, inferred
+from torchlint.rules.transfer._blocking_batch_copy.batches import older_than_loops
+from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.device.host_reads import host_copy, scalar_reads
+from torchlint.semantic.device.transfers import Transfer
+from torchlint.semantic.device.uploads import host_data, tensor_data, upload_of
+from torchlint.semantic.torch import ops
+from torchlint.semantic.values import definitions_behind
+from torchlint.semantic.values.value import CPU
+
+_NAMES = 3
+"""Names of names that are looked behind."""
+
+
+def made_in_step(module: Module, node: cst.Call, transfer: Transfer | None) -> bool:
+    """Say whether what a call copies to the device is made in this step of data of the host."""
+    upload = upload_of(module, node)
+    if upload is not None:
+        new = heat_of(module, upload.node).step and not older_than_loops(module, upload.data)
+        known = host_data(module, upload.data) is not None
+        return new and _of_host(module, upload.data) and not known
+    return transfer is not None and (
+        _by_helper(module, transfer.source) or _computed(module, transfer.source)
+    )
+
+
+def _computed(module: Module, source: cst.BaseExpression, depth: int = _NAMES) -> bool:
+    """Say whether a tensor of the host is computed in this step of data of Python or NumPy:
+    ``one_hot(torch.tensor(labels)).float()``."""
+    if inferred(module, source).device != CPU or not heat_of(module, source).step:
+        return False
+    for call in module.within(source, cst.Call):
+        if module.name(call.func) in ops.DATA_FACTORIES and call.args:
+            data = call.args[0].value
+            return (
+                host_data(module, data) is None
+                and _of_host(module, data)
+                and not older_than_loops(module, data)
+            )
+    if not isinstance(source, cst.Name) or not depth:
+        return False
+    made = definitions_of(module, source)
+    return bool(made) and all(
+        isinstance(each, cst.Assign)
+        and isinstance(each.targets[0].target, cst.Name)
+        and _computed(module, each.value, depth - 1)
+        for each in made
+    )
+
+
+def _by_helper(module: Module, source: cst.BaseExpression) -> bool:
+    """Say whether a function of the project makes a tensor of data of Python or NumPy in each call,
+    and is known to return nothing else."""
+    if not isinstance(source, cst.Call) or inferred(module, source).device != CPU:
+        return False
+    helpers = definitions_behind.functions(module, source)
+    return bool(helpers) and all(
+        isinstance(helper, cst.FunctionDef)
+        and not helper.decorators
+        and bool(values := definitions_behind.returned(where, helper))
+        and all(
+            (data := tensor_data(where, value)) is not None and _of_host(where, data)
+            for value in values
+        )
+        for where, helper in helpers
+    )
+
+
+def _of_host(module: Module, data: cst.BaseExpression) -> bool:
+    """Say whether data are Python's or NumPy's own, of which nothing was read from the device in
+    the same function: then they make a round trip, for which the read waits."""
+    value = inferred(module, data)
+    tensors = value.tensor or (value.item is not None and value.item.tensor)
+    return not tensors and value.kind != "number" and not _was_on_device(module, data)
+
+
+def _was_on_device(module: Module, data: cst.BaseExpression) -> bool:
+    """Say whether data have been read from the device in the same function."""
+    names = [name for name in module.within(data, cst.Name) if name.value != "self"]
+    made = [each for name in names for each in definitions_of(module, name)]
+    places = [data, *(each for each in made if isinstance(each, (cst.Assign, cst.AugAssign)))]
+    return any(
+        host_copy(module, call) is not None or scalar_reads(module, call)
+        for place in places
+        for call in module.within(place, cst.Call)
+    )
