@@ -33,6 +33,7 @@ _DYNAMIC = Wording(
         SourceFileLoader import_string locate pkgutil resolve_name entry_points hydra instantiate
         LightningCLI jsonargparse get_obj_from_str imp.load""".split()
     ),
+    first=True,
 )
 """Words without which a file imports nothing but what its import statements name."""
 _BY_PYTEST = regex(r"^(test_.*|.*_test)$")

@@ -66,9 +66,7 @@ _TAKES_REJECTED = Wording(
         rf"|\btorch\.device\(\s*{_REJECTED}|\.to\(\s*{_REJECTED}",
         re.MULTILINE,
     ),
-    tuple(
-        f"{mark}{name}" for mark in "'\"" for name in ("gpu", "GPU", "C", "nvidia", "tpu", "TPU")
-    ),
+    tuple(f"{mark}{name}" for mark in "'\"" for name in "gpu GPU CUDA Cuda nvidia tpu TPU".split()),
 )
 _MOVED_THERE = regex(rf"(?:\.to|\btorch\.device)\(\s*(?:(?:self\.)?device\b|{_REJECTED})")
 _NO_CUDA = regex(
