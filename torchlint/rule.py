@@ -216,11 +216,13 @@ class Mark:
     file: Callable[[Module], object] | None
     declared: Declaration
 
-    def __call__(self, node: cst.CSTNode, module: Module) -> Iterator[Hit]:
-        """Yield the hits of one of its `nodes`."""
-        if self.fits(module, node):
-            for hit in self.check(node, module):
-                yield from self.kept(module, node, hit)
+    def __call__(self, node: cst.CSTNode, module: Module) -> Iterable[Hit]:
+        """Return the hits of one of its `nodes`, most of which it is not about."""
+        return self._hits(module, node) if self.fits(module, node) else ()
+
+    def _hits(self, module: Module, node: cst.CSTNode) -> Iterator[Hit]:
+        for hit in self.check(node, module):
+            yield from self.kept(module, node, hit)
 
     def nodes(self, module: Module, kind: type[cst.CSTNode]) -> Sequence[cst.CSTNode]:
         """Return the nodes of a type that the check may say something of, by what is worked out

@@ -62,6 +62,7 @@ def test_every_match_holds_a_word(name: str) -> None:
     texts = spelled(parser.parse(wording.pattern.pattern, wording.pattern.flags))
     assert texts
     assert [text for text in texts if not any(word in text for word in wording.words)] == []
+    assert not wording.first or all(text.startswith(wording.words) for text in texts)
 
 
 def test_a_wording_without_a_word_for_each_match_is_told() -> None:

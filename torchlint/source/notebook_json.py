@@ -177,7 +177,8 @@ def _accelerated(scan: _Scan) -> bool:
         name = _inside(chosen, "accelerator")
         if isinstance(name, str) and name.lower() not in ("", "none", "cpu"):
             return True
-    return _SEEN.search(scan.text) is not None
+    words = "nvidia-smi" in scan.text or "cuda:" in scan.text
+    return words and _SEEN.search(scan.text) is not None
 
 
 def rewritten(text: str, notebook: Notebook, python: str, filename: str) -> str:

@@ -38,9 +38,9 @@ _KEPT = 800_000
 _trees: dict[str, ast.Module] = {}
 
 
-def read(text: str) -> ast.Module:
+def read(text: str, *, keep: bool = True) -> ast.Module:
     """Return CPython's tree of a text, without its warnings. That of a text which was read a short
-    while ago is the same one: nobody may change it.
+    while ago is the same one: nobody may change it. Where it is not to `keep`, it is forgotten.
 
     Raises:
         SyntaxError, ValueError, MemoryError, RecursionError: as of `ast.parse`.
@@ -50,7 +50,10 @@ def read(text: str) -> ast.Module:
         return found
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        _trees[text] = found = ast.parse(text)
+        found = ast.parse(text)
+    if not keep:
+        return found
+    _trees[text] = found
     total = sum(map(len, _trees))
     while total > _KEPT and len(_trees) > 1:
         oldest = next(iter(_trees))
@@ -59,10 +62,10 @@ def read(text: str) -> ast.Module:
     return found
 
 
-def parsed(text: str) -> ast.Module | None:
+def parsed(text: str, *, keep: bool = True) -> ast.Module | None:
     """Return CPython's tree of a text as `read` does; None where it does not accept the text."""
     try:
-        return read(text)
+        return read(text, keep=keep)
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return None
 

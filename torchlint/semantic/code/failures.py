@@ -48,7 +48,7 @@ _EXECUTING = Wording(
     regex(r"\bexec\w*\(|run_path|runpy|\bglobals\("), ("exec", "run_path", "runpy", "globals(")
 )
 _ATTRIBUTE_ASSIGNED = regex(r"\.(\w+)\s*=(?!=)")
-_BASES = regex(r"\bclass\s+\w+\(([^)]*)")
+_BASES = regex(r"class(?<!\wclass)\s+\w+\(([^)]*)")
 _WORD = regex(r"\w+")
 _PLAIN_BASES = frozenset(("object", "ABC", "abc.ABC", "nn.Module", "torch.nn.Module"))
 _Defined = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef

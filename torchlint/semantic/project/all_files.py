@@ -129,5 +129,6 @@ class AllFiles:
             program = functools.partial(self.together.program, every=every)
             fails = self._imports_that_fail().file
             known = (self.files.search, self.definitions, self.files.text, every, program)
-            self._used.append(Used(*known, self.together.holding, fails, scripts))
+            says = (self.together.holding, self.together.may_match)
+            self._used.append(Used(*known, *says, fails, scripts))
         return self._used[0]

@@ -143,9 +143,9 @@ class Broken:
         """Say whether a module may have a name: its text does, other than as an attribute, or it
         takes names with a star from a module that may; from one that is not in the project, any."""
         text = self._read(home)
-        if text is None or _GIVES_ANY.search(text):
+        if text is None or any(_OF_ANOTHER.search(before) is None for before in spoken(text, name)):
             return True
-        if any(_OF_ANOTHER.search(before) is None for before in spoken(text, name)):
+        if _GIVES_ANY.search(text):
             return True
         for dotted in _STAR.findall(text):
             source = self._search.module(home, dotted)

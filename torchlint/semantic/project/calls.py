@@ -64,8 +64,12 @@ class Lexicon:
 
 def lexicon(text: str) -> Lexicon:
     """Return the words of a text."""
-    tails = {part[-_LONGEST:].rstrip() for part in text.split("(")}
-    tails |= {part[-_LONGEST:].rstrip() for part in text.split(" as ")}
+    tails = {
+        last
+        for behind in ("(", " as ")
+        for part in text.split(behind)
+        for last in part[-_LONGEST:].rsplit(None, 1)[-1:]
+    }
     called = {found.group() for tail in tails if (found := _WORD.search(tail))}
     defined: dict[str, int] = {}
     for part in text.split("def ")[1:]:

@@ -355,13 +355,19 @@ class Outside:
             return ()
         return self.project.calls.sites(Definition(self.path, name, MEMBER))
 
-    def passed(self, name: str | None, *, trains: bool) -> Told[Given] | tuple[()]:
+    def passed(
+        self, name: str | None, *, trains: bool, keeps: Callable[[], bool] | None
+    ) -> Told[Given] | tuple[()]:
         """Return what the calls of a function of this file in others pass, each as its arguments'
-        stars or keywords and values; nothing where the function cannot run often and does not
-        train in a loop of its own."""
-        if name is None or self.project is None or not (trains or self.may_run_often(name)):
+        stars or keywords and values; nothing where the function cannot run often, does not train in
+        a loop of its own, and is no constructor whose object keeps what it is given."""
+        if name is None or self.project is None or not (trains or keeps or self.deep):
             return ()
-        return self.project.calls.passed(Definition(self.path, name, MEMBER))
+        calls, target = self.project.calls, Definition(self.path, name, MEMBER)
+        if not calls.may_be_called(target):
+            return ()
+        counts = trains or (keeps is not None and keeps()) or self.may_run_often(name)
+        return calls.passed(target) if counts else ()
 
     def flag(self, name: str | None, flag: Flag) -> tuple[bool, ...] | None:
         """Return of each call in another file that may be one of a function of this one whether it

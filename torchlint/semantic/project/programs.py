@@ -8,20 +8,21 @@ no way to find a module is missed.
 
 from __future__ import annotations
 
-import ast
+import functools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from torchlint.base.records import frozen
 from torchlint.base.regex import regex
+from torchlint.base.remembered import TEXTS
 from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.project.reach import stem_of
-from torchlint.source.python import parsed
+from torchlint.source.python import needs, parsed
 
 _KEYWORD = regex(r"(?:from|import)\b")
 _REST = regex(r"(?:[^;#\n()\\]|\\\r?\n|\\.|\([^)]*\))*")
 _WORD = regex(r"\w+")
-_DYNAMIC = Wording(
+DYNAMIC = Wording(
     regex(
         r"\b(import_module|__import__|exec|execfile|runpy|run_path|run_module|spec_from_file_location|SourceFileLoader"
         r"|import_string|locate|pkgutil|resolve_name|entry_points|hydra|instantiate|LightningCLI"
@@ -33,6 +34,7 @@ _DYNAMIC = Wording(
         SourceFileLoader import_string locate pkgutil resolve_name entry_points hydra instantiate
         LightningCLI jsonargparse get_obj_from_str imp.load""".split()
     ),
+    first=True,
 )
 """Words without which a file imports nothing but what its import statements name."""
 _BY_PYTEST = regex(r"^(test_.*|.*_test)$")
@@ -55,14 +57,15 @@ class Imports:
 NOTHING = Imports(frozenset(), False)
 
 
-def imports(path: str, text: str | None) -> Imports:
-    """Return what a file may import; nothing, where it cannot be read, as Python can neither."""
+def imports(path: str, text: str | None, *, freely: bool = True) -> Imports:
+    """Return what a file may import; nothing, where it cannot be read, as Python can neither.
+    `freely`: whether it may hold words by which a file imports what it computes."""
     if text is None:
         return NOTHING
     words = {word for rest in _statements(text) for word in _WORD.findall(rest)}
     if _BY_PYTEST.match(stem_of(path)):
         words.add("conftest")
-    return Imports(frozenset(words), _DYNAMIC.search(text) is not None)
+    return Imports(frozenset(words), freely and DYNAMIC.search(text) is not None)
 
 
 def _statements(text: str) -> Iterator[str]:
@@ -86,15 +89,18 @@ def named_modules(text: str) -> tuple[list[tuple[str, tuple[str, ...]]], set[str
     found: list[tuple[str, tuple[str, ...]]] = []
     words: set[str] = set()
     for statement in _statements(text):
-        tree = parsed(statement)
-        for node in tree.body if tree is not None else ():
-            if isinstance(node, ast.Import):
-                found += [(alias.name, ()) for alias in node.names]
-            elif isinstance(node, ast.ImportFrom):
-                dotted = "." * node.level + (node.module or "")
-                found.append((dotted, tuple(alias.name for alias in node.names)))
-        words.update(_WORD.findall(statement) if tree is None else ())
+        modules = _modules(statement)
+        found += modules or ()
+        words.update(_WORD.findall(statement) if modules is None else ())
     return found, words
+
+
+@functools.lru_cache(TEXTS)
+def _modules(statement: str) -> tuple[tuple[str, tuple[str, ...]], ...] | None:
+    """Return the modules that an import statement names, as `named_modules` does; None for what
+    only looks like one."""
+    tree = parsed(statement, keep=False)
+    return tuple(needs(tree)) if tree is not None else None
 
 
 class Programs:

@@ -59,7 +59,8 @@ BY_TEXT = Wording(
         rf"\b({'|'.join(map(re.escape, _SAID))})\b|\b(Fire|getmembers)\b"
         rf"|(?<![.\w])(?!getattr\([\w.]+,\s*[\"']\w*[\"']\s*[,)])({'|'.join(_CALLED)})\("
     ),
-    (*_SAID, *_CALLED),
+    (*_SAID, "Fire", "getmembers", *(f"{each}(" for each in _CALLED)),
+    first=True,
 )
 _IS_CLASS = regex(r"(.*\.)?(cls|__class__|[A-Z]\w*|\?)\Z").match
 """Names of what may be a class: the dictionary of an object holds no methods."""

@@ -8,9 +8,11 @@ from typing import NamedTuple
 from torchlint.base.regex import regex
 from torchlint.base.remembered import remembered
 from torchlint.semantic.code.named_tests import Test, named, words_of
+from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.project.definitions import Definitions
 from torchlint.semantic.project.files import Files
 from torchlint.semantic.project.programs import (
+    DYNAMIC,
     Imports,
     Meetings,
     Programs,
@@ -47,6 +49,7 @@ class Together:
         self._programs: dict[str, frozenset[str]] = {}
         self._met: dict[str, frozenset[str]] = {}
         self._vocabulary: list[Vocabulary] = []
+        self._without: dict[tuple[str, ...], frozenset[str]] = {}
 
     def program(self, path: str, every: Iterable[str]) -> frozenset[str]:
         if path not in self._programs:
@@ -95,7 +98,15 @@ class Together:
 
     @remembered
     def imported_by(self, path: str) -> Imports:
-        return imports(path, self.files.text(path))
+        return imports(path, self.files.text(path), freely=self.may_match(path, DYNAMIC))
+
+    def may_match(self, path: str, wording: Wording) -> bool:
+        """Say whether a file may hold a pattern: it holds one of its words, or is none of those
+        whose words are known."""
+        if wording.words not in self._without:
+            known = frozenset(self.files.every() or ())
+            self._without[wording.words] = known - self.holding_one(wording.words)
+        return path not in self._without[wording.words]
 
     def say(self, path: str, which: str, *name: str) -> bool | None:
         test = named(name)
@@ -119,7 +130,7 @@ class Together:
             return False
         # Imports by place lead to files that are not listed, too.
         words = words_of(test) if which != "place" else ()
-        holding = program & frozenset().union(*map(self.holding, words)) if words else program
+        holding = program & self.holding_one(words) if words else program
         for other in holding - known.files:
             text = self.files.text(other)
             known.files.add(other)
@@ -149,6 +160,10 @@ class Together:
         if path not in self._words_imported:
             self._words_imported[path] = imported_words(text)
         return self._words_imported[path].issuperset(words)
+
+    def holding_one(self, some: tuple[str, ...]) -> frozenset[str]:
+        """Return the files whose text holds the words of one of some texts."""
+        return frozenset().union(*map(self.holding, some))
 
     def holding(self, words: str) -> frozenset[str]:
         """Return the files whose text holds each of some words, also inside of a longer one."""

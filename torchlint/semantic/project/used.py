@@ -11,6 +11,7 @@ from typing import Protocol
 from torchlint.base.regex import regex
 from torchlint.base.remembered import remembered
 from torchlint.semantic.code.text import defines, spoken
+from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.elsewhere import Definition, Lineage
 from torchlint.semantic.project.index import CLASS, FUNCTION
 from torchlint.semantic.project.reach import stem_of
@@ -76,6 +77,7 @@ class Used:
         every: all files.
         program: gives the files that may run in one process with one.
         holding: gives the files whose text holds a word.
+        may_match: says of a file whether it may hold a pattern.
         fails: says of a file what it cannot import, None where it may run.
         programs: says which files run.
     """
@@ -88,6 +90,7 @@ class Used:
         every: tuple[str, ...],
         program: Callable[[str], frozenset[str]],
         holding: Callable[[str], frozenset[str]],
+        may_match: Callable[[str, Wording], bool],
         fails: Callable[[str], str | None],
         programs: Scripts,
     ) -> None:
@@ -97,6 +100,7 @@ class Used:
         self._every = every
         self._program = program
         self._holding = holding
+        self._may_match = may_match
         self._fails = fails
         self._programs = programs
         self._by_text: dict[frozenset[str], frozenset[str] | None] = {}
@@ -240,7 +244,7 @@ class Used:
     @remembered
     def _takes_by_text(self, path: str) -> bool:
         """Say whether a file holds a word by which code may take names that it does not say."""
-        return BY_TEXT.search(self._read(path) or "") is not None
+        return self._may_match(path, BY_TEXT) and BY_TEXT.search(self._read(path) or "") is not None
 
     def _taken_by(self, path: str) -> set[str] | None:
         said = self._said_by(path)

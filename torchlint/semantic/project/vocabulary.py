@@ -9,6 +9,8 @@ from torchlint.base.regex import regex
 from torchlint.base.remembered import remembered
 
 _WORD = regex(r"\w+")
+_BETWEEN = {place: " " for place in range(128) if not (chr(place).isalnum() or chr(place) == "_")}
+"""What stands between the words of a text without letters of other languages."""
 _IMPORTING = regex(r"^[^\S\n]*(?:import|from)\b(.*)", re.MULTILINE)
 
 
@@ -27,7 +29,8 @@ class Vocabulary:
     def __init__(self, texts: Iterable[tuple[str, str]]) -> None:
         self._files: dict[str, list[str]] = {}
         for path, text in texts:
-            for word in set(_WORD.findall(text)):
+            words = text.translate(_BETWEEN).split() if text.isascii() else _WORD.findall(text)
+            for word in set(words):
                 self._files.setdefault(word, []).append(path)
         self._words = "\n".join(["", *self._files, ""])
 

@@ -94,10 +94,11 @@ _FRAMES = Wording(
         r"|\bgetattr\(\s*sys\.modules\[[^\]\n]*\],\s*[\"']"
     ),
     tuple(
-        """f_locals f_globals settrace setprofile sys.monitoring getargvalues locals
-        getclosurevars get_referrers get_objects snoop getinnerframes globals() vars() eval(
-        sys.modules""".split()
+        """f_locals f_globals settrace setprofile sys.monitoring getargvalues getgeneratorlocals
+        getcoroutinelocals getasyncgenlocals capture_locals show_locals getclosurevars
+        get_referrers get_objects snoop getinnerframes globals() vars() eval( getattr(""".split()
     ),
+    first=True,
 )
 """Words without which no code reads the variables of a running function, as who asks a frame for
 its line or its caller does not; a person at a breakpoint may."""

@@ -4,20 +4,26 @@ with it."""
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator
+
+from torchlint.base.remembered import TEXTS
+from torchlint.source.python import parsed, walk
 
 
 def keeps_state(word: str, text: str) -> bool:
     """Say whether a forward pass in a text that holds `word` keeps something on its object that it
     does not assign anew in each run, before anything else may look at it."""
-    if word not in text:
-        return False
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError):
-        return True
-    classes = (each for each in ast.walk(tree) if isinstance(each, ast.ClassDef))
-    return any(_carries(cls, each) for cls in classes for each in ast.walk(cls))
+    return word in text and _keeps(text)
+
+
+@functools.lru_cache(TEXTS)
+def _keeps(text: str) -> bool:
+    tree = parsed(text)
+    if tree is None or "def forward" not in text:
+        return tree is None
+    classes = (each for each in walk(tree) if isinstance(each, ast.ClassDef))
+    return any(_carries(cls, each) for cls in classes for each in walk(cls))
 
 
 def _carries(cls: ast.ClassDef, forward: ast.AST) -> bool:

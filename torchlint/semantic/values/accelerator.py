@@ -48,6 +48,7 @@ _MAY_BE_DEVICE = r"(?<!\w)device|_dev|\bdev\b|gpu|rank|cuda|accel|backend|getatt
 _COMMENT = regex(r"(?m)#[^\n\"']*$")
 _OWNERS = regex(r"set_default_|fastai|ignite|deepspeed|catalyst|skorch|transformers")
 """What may bring a network to a device on its own."""
+_CPU = regex(r"[\"']cpu[\"']")
 _ON_CPU = regex(
     r"^(?P<indent>[^\S\n]*)(?!self\.)[\w.]*\bdevice[^\S\n]+=[^\S\n]+"
     r"(torch\.device\([^\S\n]*)?([\"'])cpu\3\)?[^\S\n]*(#.*)?$",
@@ -66,9 +67,7 @@ _TAKES_REJECTED = Wording(
         rf"|\btorch\.device\(\s*{_REJECTED}|\.to\(\s*{_REJECTED}",
         re.MULTILINE,
     ),
-    tuple(
-        f"{mark}{name}" for mark in "'\"" for name in ("gpu", "GPU", "C", "nvidia", "tpu", "TPU")
-    ),
+    tuple(f"{mark}{name}" for mark in "'\"" for name in "gpu GPU CUDA Cuda nvidia tpu TPU".split()),
 )
 _MOVED_THERE = regex(rf"(?:\.to|\btorch\.device)\(\s*(?:(?:self\.)?device\b|{_REJECTED})")
 _NO_CUDA = regex(
@@ -218,9 +217,9 @@ def _for_any(text: str) -> bool:
 def _for_cpu(text: str) -> bool:
     """Say whether a file has one device, which it sets to the CPU on each way, and no network that
     other files may take to another."""
-    if "'cpu'" not in text and '"cpu"' not in text:
-        return False
-    chosen = [each for each in _ON_CPU.finditer(text) if _always(text, each)]
+    lines = {text.rfind("\n", 0, named.start()) + 1 for named in _CPU.finditer(text)}
+    found = (_ON_CPU.match(text, line) for line in lines)
+    chosen = [each for each in found if each is not None and _always(text, each)]
     return (
         bool(chosen)
         and len(chosen) == sum(1 for _ in _CHOOSES.finditer(text))

@@ -437,8 +437,9 @@ class Parameters:
         if name is not None and self._function.name.value == "forward" and scopes.is_module(cls):
             name = f"{name.rpartition('.')[0]}.__call__"  # ``model(x)``
         # What an object is given is used again and again.
-        kept = self._function.name.value == "__init__" and not self._derived(name)
-        return self._values.names.outside.passed(name, trains=trains or kept)
+        constructs = self._function.name.value == "__init__"
+        keeps = (lambda: not self._derived(name)) if constructs else None
+        return self._values.names.outside.passed(name, trains=trains, keeps=keeps)
 
     def _derived(self, name: str | None) -> bool:
         """Say whether objects of a constructor's class may be made other than by its name: who
