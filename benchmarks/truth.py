@@ -10,8 +10,8 @@ driver elsewhere (``programs/truth_*.py``), which is not watched. Tells:
     beliefs   expressions that ran whose kind (tensor, number, module …), device, dtype, rank or
               graph is not what the analysis inferred. Each is a bug, whatever rule it serves.
               One host value taken for another, a path for a text, is "inexact".
-    waits     lines on which the host waits for the device in most steps and that no finding names,
-              with what ``--explain`` says of them.
+    waits     lines on which the host waits for the device in most steps and that no finding names
+              or edits, with what ``--explain`` says of them.
     refuted   findings about waits at lines that ran and on which nothing waited or was copied.
 
 A step ends with ``optimizer.step()``, and where several optimizers take turns, with the one that
@@ -41,7 +41,7 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from importlib.abc import MetaPathFinder
 from importlib.machinery import PathFinder, SourceFileLoader
@@ -157,7 +157,7 @@ def observed(value: Any) -> dict[str, Any]:
 
     found: dict[str, Any] = {"kinds": sorted(_kinds(value)), "type": type(value).__name__}
     if isinstance(value, torch.Tensor):
-        found["made"] = _constructing()
+        found["made"] = _in_a_network(lambda name, _: name == "__init__")
         with torch._C.DisableTorchFunction():
             found |= {
                 "cuda": is_cuda(value),
@@ -166,21 +166,29 @@ def observed(value: Any) -> dict[str, Any]:
                 "graph": value.grad_fn is not None,
                 "grad": value.requires_grad,
                 "enabled": torch.is_grad_enabled(),
+                "frozen": _in_a_network(_frozen),
             }
     return found
 
 
-def _constructing() -> bool:
-    """Say whether the constructor of a module runs: what it makes moves later, with the module."""
+def _in_a_network(holds: Callable[[str, Any], bool]) -> bool:
+    """Say whether a method of a module runs of which something holds: the constructor, as what it
+    makes moves later, with the module."""
     import torch
 
     frame: FrameType | None = sys._getframe(3)
     while frame is not None:
-        name, local = frame.f_code.co_name, frame.f_locals
-        if name == "__init__" and isinstance(local.get("self"), torch.nn.Module):
+        module = frame.f_locals.get("self")
+        if isinstance(module, torch.nn.Module) and holds(frame.f_code.co_name, module):
             return True
         frame = frame.f_back
     return False
+
+
+def _frozen(_: str, module: Any) -> bool:
+    """Say whether a module learns nothing at the moment."""
+    parameters = list(module.parameters())
+    return bool(parameters) and not any(each.requires_grad for each in parameters)
 
 
 def _kinds(value: Any) -> Iterator[str]:
@@ -493,7 +501,9 @@ def report(project: Path, told: dict[str, Any]) -> dict[str, Any]:
             if belief is None or belief["kind"] not in _CHECKED:
                 continue
             held += 1
-            wrong = next(filter(None, (false_of(belief, each) for each in what)), "")
+            learns = any(each.get("grad") for each in what)  # Else frozen while it is evaluated.
+            held_to = [each for each in what if not (learns and each.get("frozen"))]
+            wrong = next(filter(None, (false_of(belief, each) for each in held_to)), "")
             if wrong:
                 shown = " ".join(text[place[0] : place[1]].split())[:70]
                 one = {"place": f"{name}:{row}", "expression": shown, "believed": wrong}
@@ -511,7 +521,9 @@ def report(project: Path, told: dict[str, Any]) -> dict[str, Any]:
     named = set()
     for each in findings:
         if each["code"] in NAMING:
-            named |= {(each["filename"], row) for row in rows_of(each)}
+            edits = each["fix"]["edits"] if each["fix"] is not None else []
+            for part in (each, *edits):  # What a finding takes away, it names.
+                named |= {(each["filename"], row) for row in rows_of(part)}
     unnamed = [
         {"place": f"{at[0]}:{at[1]}", "steps": round(per, 2)}
         for at, per in sorted(waiting.items())
@@ -540,9 +552,10 @@ def report(project: Path, told: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def rows_of(finding: dict[str, Any]) -> range:
-    """Return the rows that a finding covers."""
-    return range(finding["location"]["row"], finding["end_location"]["row"] + 1)
+def rows_of(part: dict[str, Any]) -> range:
+    """Return the rows that a finding covers, or an edit, which may end where a row begins."""
+    first, end = part["location"]["row"], part["end_location"]
+    return range(first, max(first, end["row"] - (end["column"] == 1)) + 1)
 
 
 def statements(path: Path) -> dict[int, range]:

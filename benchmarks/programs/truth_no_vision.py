@@ -7,7 +7,7 @@ from unittest import mock
 _NAMES = (
     "",
     *""".utils .transforms .transforms.functional .datasets .datasets.utils
-.models""".split(),
+.models .ops .tv_tensors .transforms.v2 .transforms.v2.functional""".split(),
 )
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import libcst as cst
 import pytest
 
 from tests.semantic.test_project import probed
-from tests.semantic.test_values import value_of
+from tests.semantic.test_values import module, value_of
+from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.value import ACCEL, CPU, CUDA
 
 GRAPH = """
@@ -638,3 +641,241 @@ def test_what_is_only_named_beside_it_is_not_known(
 def test_an_annotation_may_name_the_function(said: str, kind: str) -> None:
     source = f"import numpy as np\ndef f(x: {said}):\n    probe(x)\n"
     assert value_of(source).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("test", "kind"),
+    [
+        ("isinstance(t, float)", "?"),
+        ("isinstance(t, (tuple, list))", "?"),
+        ("isinstance(t, str) and t", "?"),
+        ("print(t)", "tensor"),
+        ("bool(t)", "tensor"),
+    ],
+)
+def test_what_a_test_asks_for_its_class_may_be_another(test: str, kind: str) -> None:
+    found = module(f"def f(t: torch.Tensor):\n    if {test}:\n        return 0\n    return t + 1\n")
+    asked = next(each for each in found.nodes(cst.Call) if each.args)
+    assert inferred(found, asked.args[0].value).kind == kind
+    added = found.nodes(cst.BinaryOperation)[0]
+    assert inferred(found, added.left).kind == "tensor"
+
+
+@pytest.mark.parametrize(
+    ("expression", "kind"),
+    [
+        ("array * unknown", "?"),
+        ("unknown - array", "?"),
+        ("(array + unknown) / 2", "?"),
+        ("array * 2", "ndarray"),
+        ("array * array", "ndarray"),
+        ("array - np.random.beta(1, 2)", "ndarray"),
+        ("np.random.beta(10, 10)", "number"),
+        ("np.random.rand()", "number"),
+        ("np.random.uniform(0.5, 1.5)", "number"),
+        ("np.random.beta(10, 10, 4)", "ndarray"),
+        ("np.random.beta(array, 10)", "ndarray"),
+        ("np.random.uniform(size=4)", "ndarray"),
+        ("np.random.rand(*shape)", "ndarray"),
+    ],
+)
+def test_an_array_and_what_is_not_known_may_be_a_tensor(expression: str, kind: str) -> None:
+    source = f"def f(unknown, shape):\n    array = np.zeros(4)\n    probe({expression})\n"
+    assert value_of(source).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("layer", "given", "device"),
+    [
+        ("nn.ZeroPad2d(2)", "unknown", None),
+        ("nn.Softmax(dim=1)", "unknown", None),
+        ("nn.Upsample(scale_factor=2)", "torch.rand(1, 1, 8, 8)", CPU),
+        ("nn.ReLU()", "torch.rand(4).cuda()", CUDA),
+        ("nn.ReLU().cuda()", "unknown", CUDA),
+        ("nn.Conv2d(1, 1, 3).to(device)", "unknown", ACCEL),
+    ],
+)
+def test_a_layer_without_weights_works_where_its_input_lies(
+    layer: str, given: str, device: str | None
+) -> None:
+    source = f"def f(unknown, device):\n    layer = {layer}\n    probe(layer({given}))\n"
+    assert value_of(source).device == device
+
+
+TABLE = """
+class Table(nn.Module):
+    def __init__(self, size: int):
+        super().__init__()
+        self.size = size
+        {}
+
+    def forward(self, t):
+        return {}
+
+class Network(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = Table(4)
+
+    def forward(self, t):
+        probe(self.table(t))
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "given", "graph"),
+    [
+        ("self.limit = 2.0", "torch.sin(t * torch.arange(4, device=t.device))", None),
+        ("pass", "torch.sin(t) / self.size", None),
+        ("self.register_buffer('kept', torch.ones(4))", "torch.outer(t, self.kept)", None),
+        ("self.layer = nn.Linear(4, 4)", "self.layer(t)", True),
+        ("self.weight = nn.Parameter(torch.ones(4))", "t * self.weight", True),
+        ("self.part = build(size)", "self.part(t)", True),
+    ],
+)
+def test_a_network_without_weights_adds_no_graph(made: str, given: str, graph: bool | None) -> None:
+    assert value_of(TABLE.format(made, given)).grad is graph
+
+
+@pytest.mark.parametrize(
+    ("line", "held", "kind"),
+    [
+        ("library.optim.AdamW(net.parameters())", "library.optim", "?"),
+        ("self.library.optim.Lion(net.parameters())", "self.library.optim", "?"),
+        ("self.optim.step()", "self.optim", "optimizer"),
+        ("self.optim.param_groups", "self.optim", "optimizer"),
+    ],
+)
+def test_what_holds_classes_is_no_optimizer(line: str, held: str, kind: str) -> None:
+    found = module(f"class A:\n    def f(self, net, library):\n        {line}\n")
+    nodes = (each for each in found.nodes(cst.Attribute) if dotted_text(each) == held)
+    assert inferred(found, next(nodes)).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("annotation", "kind"),
+    [
+        ("spaces.Box", "?"),
+        ("gymnasium.Space", "?"),
+        ("PIL.Image.Image", "?"),
+        ("torch.Tensor", "tensor"),
+        ("Whatever", "tensor"),
+    ],
+)
+def test_a_class_of_another_library_is_no_tensor(annotation: str, kind: str) -> None:
+    source = (
+        "import gymnasium, PIL\nfrom gymnasium import spaces\n"
+        f"def f(space: {annotation}):\n    probe(space)\n    return space.dtype\n"
+    )
+    assert value_of(source).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("use", "kind"),
+    [("model.__name__", "?"), ("model.__class__.__name__", "module"), ("model.name", "module")],
+)
+def test_what_has_a_name_of_python_is_a_class(use: str, kind: str) -> None:
+    assert value_of(f"def f(model):\n    print({use})\n    probe(model)\n").kind == kind
+
+
+@pytest.mark.parametrize(
+    ("call", "kind"),
+    [("step(x, times[0])", "?"), ("step(x, t=x.sum())", "?"), ("step(x, 0.5)", "number")],
+)
+def test_an_annotation_is_not_believed_against_the_calls(call: str, kind: str) -> None:
+    source = (
+        "def step(x, t: float):\n    probe(t)\n"
+        f"def run(x: torch.Tensor):\n    times = torch.linspace(0, 1, 5)\n    return {call}\n"
+    )
+    assert value_of(source).kind == kind
+
+
+@pytest.mark.parametrize(("loop", "kind"), [("tqdm(times)", "tensor"), ("other(times)", "?")])
+def test_steps_with_or_without_a_bar_are_the_same(loop: str, kind: str) -> None:
+    source = (
+        "from tqdm import tqdm\ndef run(shown):\n    times = torch.linspace(0, 1, 5)\n"
+        f"    if shown:\n        times = {loop}\n    for t in times:\n        probe(t)\n"
+    )
+    assert value_of(source).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("lines", "device"),
+    [
+        ("for p in net.parameters():\n        probe(p)", None),
+        ("n = sum(probe(p).numel() for p in net.parameters())", None),
+        ("net.to(device)\n    for p in net.parameters():\n        probe(p)", None),
+        ("net = net.cuda()\n    for p in net.parameters():\n        probe(p)", ACCEL),
+        (
+            "for x in loader:\n        net(x)\n        for p in net.parameters():\n"
+            "            probe(p)",
+            ACCEL,
+        ),
+    ],
+)
+def test_a_network_that_is_made_here_may_move_later(lines: str, device: str | None) -> None:
+    source = f"def f(loader, device):\n    net = build(loader)\n    {lines}\n"
+    assert value_of(source).device == device
+
+
+def test_a_network_that_comes_in_has_its_place() -> None:
+    source = "def f(net: nn.Module):\n    for p in net.parameters():\n        probe(p)\n"
+    assert value_of(source).device == ACCEL
+
+
+@pytest.mark.parametrize(
+    ("given", "device"),
+    [("labels, net(x.cuda())", None), ("net(x), net(x)", ACCEL), ("unknown, x", ACCEL)],
+)
+def test_a_place_of_which_the_calls_do_not_say_the_same(given: str, device: str | None) -> None:
+    first, second = given.split(", ")
+    source = (
+        "def boxes(rows):\n    cells = torch.arange(4)\n"
+        "    probe(cells.to(rows.device))\n    return rows.exp()\n"
+        "def f(net: nn.Module, x, unknown):\n    labels = torch.zeros(4)\n"
+        f"    boxes({first})\n    boxes({second})\n"
+    )
+    assert value_of(source).device == device
+
+
+MOVED = """
+class Agent:
+    def __init__(self, net):
+        self.net = net
+        self.device = torch.device("cpu")
+        {}
+
+    def {}(self, device: torch.device):
+        self.device = device
+
+    def act(self, noise):
+        probe(self.device)
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "name", "device"),
+    [
+        ("self.to(self.device)", "to", None),
+        ("self.to(torch.device('cpu'))", "to", None),
+        ("self.placed(self.device)", "placed", CPU),
+    ],
+)
+def test_who_moves_an_object_is_in_another_file(first: str, name: str, device: str | None) -> None:
+    assert value_of(MOVED.format(first, name)).device == device
+
+
+def test_a_function_of_torch_that_makes_a_mask_for_blocks_gives_no_tensor() -> None:
+    source = (
+        "from torch.nn.attention.flex_attention import create_block_mask, flex_attention\n"
+        "def f(q: torch.Tensor):\n    mask = create_block_mask(causal, 1, 1, 8, 8, device='cuda')\n"
+        "    probe({})\n"
+    )
+    assert value_of(source.format("mask")).kind == "?"
+    assert value_of(source.format("flex_attention(q, q, q, block_mask=mask)")).kind == "tensor"
+
+
+def test_torch_is_no_tensor() -> None:
+    found = module("def f(x, y):\n    isinstance(x, torch.Tensor)\n    return torch.bmm(x, y)\n")
+    names = [node for node in found.nodes(cst.Name) if node.value == "torch"]
+    assert {inferred(found, node).kind for node in names} == {"?"}

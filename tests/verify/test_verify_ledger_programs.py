@@ -511,6 +511,31 @@ def test_compiled_programs_run_eagerly_and_say_so(tmp_path: Path) -> None:
     assert summary["h2d_bytes"] == 20
 
 
+@pytest.mark.slow
+def test_attention_that_takes_functions_stays_on_the_device(tmp_path: Path) -> None:
+    flex = pytest.importorskip("torch.nn.attention.flex_attention")
+    causal = lambda batch, head, query, key: query >= key  # noqa: E731
+
+    def attended(device: str, *, learns: bool) -> tuple[Any, Any]:
+        torch.manual_seed(0)
+        x = torch.randn(1, 2, 128, 16).to(device).requires_grad_(learns)
+        mask = flex.create_block_mask(causal, None, None, 128, 128, device=device)
+        given = flex.flex_attention(x, x, x, block_mask=mask)
+        if learns:  # which torch refuses on the host
+            given.sum().backward()
+        return given.detach(), x.grad
+
+    with warnings.catch_warnings(), virtual_cuda(str(tmp_path)) as ledger:
+        warnings.simplefilter("ignore")  # that it is not compiled
+        given, gradient = attended("cuda", learns=True)
+        assert given.is_cuda
+        assert gradient.is_cuda
+    assert ledger.summary(0)["unavailable"] == ""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert torch.equal(given, attended("cpu", learns=False)[0])
+
+
 def test_scripted_functions_run_eagerly(tmp_path: Path) -> None:
     with virtual_cuda(str(tmp_path)) as ledger, warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -910,7 +910,11 @@ def values(key: str, *words: str) -> dict[str, str]:
 FACTORIES = dotted("factory")
 DATA_FACTORIES = dotted("from-data")
 LOSS_FUNCTIONS = dotted("loss")
-NO_TENSOR = dotted("apart") | {"torch.Tensor"}
+NO_TENSOR = dotted("apart") | {
+    "torch.Tensor",
+    "torch.nn.attention.flex_attention.create_block_mask",
+    "torch.nn.attention.flex_attention.create_nested_block_mask",
+}
 """Functions that neither compute with tensors nor give one; ``torch.Tensor(x)`` makes one of what
 is none."""
 METHODS = having("method")

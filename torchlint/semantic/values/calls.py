@@ -7,7 +7,7 @@ import libcst as cst
 from torchlint.semantic.code.calls import bind
 from torchlint.semantic.code.iterated import hands_out
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.tree import method_called
+from torchlint.semantic.code.tree import is_name, method_called
 from torchlint.semantic.torch import ops
 from torchlint.semantic.torch.spelling import MODEL, called
 from torchlint.semantic.values import library, methods
@@ -26,6 +26,7 @@ from torchlint.semantic.values.value import (
     STR,
     UNKNOWN,
     Value,
+    graph_of,
     join,
     join_all,
     mix,
@@ -35,6 +36,7 @@ from torchlint.semantic.values.value import (
 _CHAINS = ops.having("module", "chains")
 _GIVEN = ops.values("gives", "layer")
 _MOVES = ops.having("move")
+_STATELESS = ops.having("layer", "stateless")
 
 
 class Calls(Functions):
@@ -55,6 +57,8 @@ class Calls(Functions):
             else None
         )
         if dotted is not None:
+            if dotted == "builtins.isinstance" and arguments and arguments[0].tensor:
+                self.recorded[node.args[0].value] = UNKNOWN  # The test is made for what else it is.
             if dotted == "functools.partial" and arguments and arguments[0].kind == "function":
                 return Value("function", node=arguments[0].node)
             if dotted == "builtins.map" and len(arguments) > 1:
@@ -226,6 +230,7 @@ class Calls(Functions):
             if node.func.value in PASS_THROUGH and args:
                 return args[0]
         if func.kind == "module" and self._makes_network(node, func, args):
+            self.recorded[node.func] = UNKNOWN
             return func
         if func.kind == "module":
             return self._mapping_of(node, self.module_call(node, func, args))
@@ -287,6 +292,9 @@ class Calls(Functions):
         if module.name == "loss" and args and all(each.kind == "ndarray" for each in args):
             return PLAIN  # A function of arrays, which only its name calls a loss.
         operands = [a for a in args if a.kind in ("tensor", "batch", "accumulated")]
+        if (module.name or "").removeprefix("torch.nn.") in _STATELESS:
+            same = mix(operands).but(rank=None, dtype=None, grad=graph_of(args))
+            return self.without_graph(same.but(device=same.device or module.device))
         first = operands[0].device if operands else None
         given = next((a.device for a in operands if a.device in (CUDA, ACCEL)), None)
         # What is made on the host says more than the role of a parameter beside it.
@@ -305,6 +313,8 @@ class Calls(Functions):
             found = self._of_classes(module, "forward")
         if found.kind != "?":
             if found.tensor:
+                if graph and not found.grad and not self._learns(module.node):
+                    graph = graph_of(args)
                 return found.but(
                     device=device, grad=graph, node=None, origin=found.origin or "model"
                 )
@@ -330,6 +340,23 @@ class Calls(Functions):
         loose = not (module.name or "").startswith("torch.nn.")
         found = Value("tensor", device=device, origin="model", grad=graph, loose=loose)
         return _with_state(found, module.name)
+
+    def _learns(self, cls: cst.CSTNode | None) -> bool:
+        """Say whether a network may have parameters: one that makes no layer and calls nothing that
+        it holds has none, a table of sines."""
+        scopes, names = self.values.scopes, self.values.names
+        if not isinstance(cls, cst.ClassDef) or set(scopes.base_names(cls)) != {"torch.nn.Module"}:
+            return True
+        for call in self.values.tree.within(cls, cst.Call, nested=True):
+            func = call.func if isinstance(call, cst.Call) else None
+            area, _, made = (names.name(func) or "").rpartition(".")
+            if (area == "torch.nn" and made[:1].isupper()) or scopes.local_class(func) is not None:
+                return True
+            match func:
+                case cst.Attribute(value=cst.Name("self"), attr=cst.Name(method)):
+                    if method != "register_buffer" and scopes.method(cls, method) is None:
+                        return True
+        return False
 
     def _meet_criterion(self, node: cst.Call, module: Value) -> None:
         """Note that what a loss takes lies on one device; one that is not torch's own may take
@@ -460,6 +487,16 @@ class Calls(Functions):
         file that sets it."""
         return None if name == "parameters" and self.values.freezes else name == "parameters"
 
+    def _begun_here(self, node: cst.Call) -> bool:
+        """Say whether a method is called of a network that the code at hand has bound to a name and
+        not moved, outside of loops: it may move later."""
+        match node.func, self.owner:
+            case cst.Attribute(value=cst.Name(name)), owner:
+                given = owner.params.params if isinstance(owner, cst.FunctionDef) else ()
+                bound = name in self.env and not any(is_name(each.name, name) for each in given)
+                return bound and not self.values.tree.loops(node)
+        return False
+
     def _module_method(self, node: cst.Call, module: Value, name: str, args: list[Value]) -> Value:
         if name in ("to", "cuda", "cpu"):
             where = {"cuda": CUDA, "cpu": CPU}.get(name) or methods.target_device(self, node, args)
@@ -468,7 +505,9 @@ class Calls(Functions):
             return module.but(device=meant.device)
         if name in _CHAINS:
             return module
-        home = CPU if module.device == CPU else ACCEL
+        home: str | None = CPU if module.device == CPU else ACCEL
+        if module.device is None and self._begun_here(node):
+            home = None
         if name == "state_dict" and home == CPU:
             return Value("dict", item=Value("tensor", device=home, origin="param"))
         if name in ("parameters", "buffers"):

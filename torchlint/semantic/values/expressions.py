@@ -17,6 +17,7 @@ from torchlint.semantic.values.parts import TENSORLIKE, Parts
 from torchlint.semantic.values.refilled import on_host
 from torchlint.semantic.values.tensor_types import chosen, tensor_type
 from torchlint.semantic.values.value import (
+    ACCEL,
     BOOL,
     CPU,
     CUDA,
@@ -103,6 +104,8 @@ class Expressions(Parts):
         if found.kind != "?":
             return found
         told = self.values.name_evidence(self.owner, name, found)
+        if told.tensor and self.values.names.name(node) == "torch":
+            return found  # ``torch.bmm(a, b)`` is asked of no tensor.
         return found if told.kind == "module" and self._function_of_a_model(node) else told
 
     def _function_of_a_model(self, node: cst.Name) -> bool:
@@ -134,6 +137,8 @@ class Expressions(Parts):
         if attr in ops.HOST_METHODS and isinstance(self.values.tree.parents[node], cst.Subscript):
             return UNKNOWN  # ``edges.size[0]`` is asked of no tensor, whatever it is taken for.
         found = self.part(holder, attr)
+        if attr == "device" and holder.tensor and holder.device is None:
+            found = self._place_of(node.value)
         if found is None:
             found = self._plain_attribute(node, dotted, holder)
         if found is None:
@@ -142,7 +147,21 @@ class Expressions(Parts):
             return self.used(node, found)
         if found.kind != "?" or found.device == CPU:
             return found
+        above = self.values.tree.parents.get(node)
+        if attr == "optim" and isinstance(above, cst.Attribute) and above.attr.value[:1].isupper():
+            return UNKNOWN  # The module of a library, ``bnb.optim.AdamW``.
         return self.used(node, self.values.named(attr, text))
+
+    def _place_of(self, node: cst.BaseExpression) -> Value:
+        """Return the device of a tensor: the program's, but of a parameter for which a call of the
+        file gives what lies on the host, or what a loader gave and nothing is seen to move."""
+        where: str | None = ACCEL
+        match node, self.owner:
+            case cst.Name(name), cst.FunctionDef() as function:
+                given = self.values.given(function, name, far=False)
+                if any(each.device == CPU or each.of_a_loader for each in given):
+                    where = None
+        return Value("device", device=where)
 
     def _plain_attribute(
         self, node: cst.Attribute, dotted: str | None, holder: Value
@@ -176,7 +195,8 @@ class Expressions(Parts):
             result = mix([left, right]).but(grad=graph_of((left, right)))
             return self._arithmetic(node, self.without_graph(result))
         if "ndarray" in kinds:
-            return NDARRAY
+            # With a tensor of the host NumPy leaves it to torch.
+            return UNKNOWN if "?" in kinds else NDARRAY
         if "str" in kinds:
             return STR
         if "plain" in kinds and kinds <= _PLAIN_WITH:

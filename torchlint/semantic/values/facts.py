@@ -321,9 +321,16 @@ class Values(Budgeted, Roles):
     @remembered
     def texts(self, owner: cst.CSTNode) -> frozenset[str]:
         """Return the names that a function compares with texts and binds once, ``model == "gcn"``:
-        they say which model is meant, and are none."""
+        they say which model is meant, and are none; nor is what has a ``__name__``, a class."""
         table = self.names.tables.get(owner, {})
-        return frozenset(
+        named = (
+            node.value.value
+            for node in self.tree.within(owner, cst.Attribute)
+            if isinstance(node, cst.Attribute)
+            and isinstance(node.value, cst.Name)
+            and node.attr.value == "__name__"
+        )
+        return frozenset(named) | frozenset(
             node.left.value
             for node in self.tree.within(owner, cst.Comparison)
             if isinstance(node, cst.Comparison)

@@ -9,7 +9,7 @@ import libcst as cst
 
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.tree import keyword_of
-from torchlint.semantic.torch import dtypes, ops
+from torchlint.semantic.torch import arrays, dtypes, ops
 from torchlint.semantic.torch.names import DATALOADER, SAMPLING_LOADERS, WRAPPERS
 from torchlint.semantic.values import library, methods, plain, sharing, unmoved
 from torchlint.semantic.values.tensor_types import tensor_type
@@ -130,7 +130,9 @@ class Functions:
         if root == "torch":
             return self._torch(name, last, node, args)
         if root == "numpy":
-            return NDARRAY
+            shape = arrays.DRAWS.get(name)
+            alone = shape is not None and len(args) <= shape and not has_keyword(node, "size")
+            return NUMBER if alone and all(a.kind == "number" for a in args) else NDARRAY
         if name == "collections.defaultdict" or (name == "collections.OrderedDict" and not args):
             return Value("dict")
         if name in ("copy.deepcopy", "copy.copy") and args:

@@ -72,7 +72,7 @@ def _of_class(
             yield asked, Told.NO_TENSOR
     elif all(_is_builtin(names, each, _NUMBERS) for each in kinds):
         yield asked, Told.NUMBER
-    elif all(_is_other(names, each) for each in kinds):
+    elif all(is_other(names, each) for each in kinds):
         yield asked, Told.OTHER
     elif all(_is_plain(names, each) for each in kinds):
         yield asked, Told.NO_TENSOR
@@ -121,7 +121,7 @@ def _of_value(
                 yield asked, Told.ON_HOST
 
 
-def _is_other(names: Names, kind: cst.BaseExpression) -> bool:
+def is_other(names: Names, kind: cst.BaseExpression) -> bool:
     """Say whether a class comes from another library; what the project defines may hold tensors, or
     be one."""
     name = names.name(kind)
@@ -160,5 +160,6 @@ def narrowed(value: Value, element: Value, what: Told) -> Value:
         return Value("object")
     if not value.tensor:
         return value
-    # What a model gives, or a batch, may hold tensors under names or keys.
-    return value.but(kind="batch") if value.loose else Value("object", item=element)
+    # What a model gives, or a batch, may hold tensors under names or keys; a loss, anything.
+    held = element if value.origin != "loss" else None
+    return value.but(kind="batch") if value.loose else Value("object", item=held)

@@ -44,6 +44,8 @@ from torchlint.semantic.values.parameter_uses import (
     used_by_key,
     used_by_position,
 )
+from torchlint.semantic.values import sharing
+from torchlint.semantic.values.narrowing import is_other
 from torchlint.semantic.values.value import (
     ACCEL,
     BOOL,
@@ -143,15 +145,19 @@ class Parameters:
 
     def _value(self, param: cst.Param, budget: int) -> Value:
         name = param.name.value
+        declared = self._declared(param)
+        if self._method and self._function.name.value == "to" and called(name, DEVICE):
+            return declared  # A constructor's own call says nothing of those that move the object.
         host = self._on_host(param, budget)
         if host is not None:
             return host
-        declared = self._declared(param)
         if declared.kind == "?" and name == self._framework_batch:
             return Value("batch", device=ACCEL, origin="forward", loose=True)
         site = self._from_sites(name, budget)
         if site.kind not in ("?", "none"):
             site = self._with_far(param, site)
+            if declared.kind in COUNTED and site.kind in ("tensor", "accumulated"):
+                return UNKNOWN  # The annotation says what some calls do not keep to.
             return site if declared.kind == "?" or site.kind == declared.kind else declared
         home = self._home(name)
         if home is None and name not in self._passed and declared.kind not in COUNTED:
@@ -320,10 +326,12 @@ class Parameters:
         return bool(calls) or say(functools.partial(calls_method, function), near=False) is True
 
     def _names_python_types(self, param: cst.Param) -> bool:
-        """Say whether an annotation speaks of Python's own values and of no tensor:
-        ``Union[list[Sentence], Sentence]``."""
+        """Say whether an annotation speaks of Python's own values and of no tensor,
+        ``Union[list[Sentence], Sentence]``, or names a class of another library, ``spaces.Box``."""
         if param.annotation is None:
             return False
+        if is_other(self._values.names, param.annotation.annotation):
+            return True
         said = {each.value for each in self._values.tree.within(param.annotation, cst.Name)}
         return bool(said & _PYTHON) and not any("ensor" in each for each in said)
 

@@ -72,6 +72,11 @@ class Value(NamedTuple):
         return self.kind in _HOST or (self.kind in ("tensor", "batch") and self.device == CPU)
 
     @property
+    def of_a_loader(self) -> bool:
+        """Comes out of a loader, and nothing is seen to move it."""
+        return self.origin == "batch" and self.device is None
+
+    @property
     def holds_host(self) -> bool:
         """Holds nothing but what lies on the host, whatever it is."""
         return self.kind == "?" and self.item is not None and self.item.device == CPU
@@ -146,6 +151,9 @@ def join(a: Value, b: Value) -> Value:
             return join(a.but(kind="batch"), b.but(kind="batch"))
         if a.device == b.device == CPU:
             return Value("?", device=CPU)
+        if {a.kind, b.kind} == {"tensor", "iterator"} and (item := a.item or b.item) is not None:
+            same = item.tensor and item.device == (a if a.tensor else b).device
+            return Value("?", item=item) if same else UNKNOWN  # ``steps`` or ``tqdm(steps)``
         return PLAIN if "plain" in (a.kind, b.kind) and {a.kind, b.kind} <= _PLAIN else UNKNOWN
     return Value(
         a.kind,

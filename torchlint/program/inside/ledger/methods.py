@@ -126,9 +126,11 @@ def _places(patches: Patches) -> None:
     plain: Any = tensor.device
     plain_number: Any = tensor.get_device
     plain_host: Any = tensor.is_cpu
-    patches.set(
-        tensor, "device", property(lambda self: CUDA if is_cuda(self) else plain.__get__(self))
-    )
+
+    def device(self: Any) -> Any:
+        return CUDA if is_cuda(self) and not self.is_meta else plain.__get__(self)
+
+    patches.set(tensor, "device", property(device))
     patches.set(tensor, "is_cuda", property(is_cuda))
     patches.set(
         tensor, "is_cpu", property(lambda self: not is_cuda(self) and plain_host.__get__(self))

@@ -80,6 +80,8 @@ class FunctionMode(TorchFunctionMode):
 class DispatchMode(TorchDispatchMode):
     """Carries device tags through every operation, and counts syncs, copies and mixed devices."""
 
+    supports_higher_order_operators = True
+
     def __init__(self, events: Events, operations: Operations) -> None:
         super().__init__()
         self._events = events
@@ -96,6 +98,8 @@ class DispatchMode(TorchDispatchMode):
         kwargs = dict(kwargs) if kwargs else {}
         if self._events.stopped:
             return func(*args, **kwargs)
+        if isinstance(func, torch._ops.HigherOrderOperator):
+            return _whole(func, args, kwargs)
         with _no_function():
             try:
                 cuda, pinned = self._before(func, args, kwargs)
@@ -231,3 +235,16 @@ def _kind(schema: Any, index: int) -> str:
     if (schema.name, index) in _HOST_RETURNS or (alias is not None and alias.is_write):
         return _FIXED
     return _NEW if alias is None else _VIEW
+
+
+def _whole(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Run an operator that takes functions, ``flex_attention``: it waits for nothing, and what it
+    gives lies where its tensors do."""
+    with _no_function():
+        cuda = any(map(is_cuda, tensors_in([args, kwargs])))
+    result = func(*args, **kwargs)
+    if cuda:
+        with _no_function():
+            for tensor in tensors_in(result):
+                set_cuda(tensor, True)
+    return result
