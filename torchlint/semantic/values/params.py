@@ -637,8 +637,8 @@ def _item_used(values: Values, function: cst.FunctionDef, item: cst.Subscript) -
         case cst.Arg():
             call = values.tree.parents[above]
             func = call.func if isinstance(call, cst.Call) else None
-            sized = attr_of(func) in _SIZE_METHODS
-            return not sized and not (values.names.name(func) or "").startswith("builtins.")
+            taken = attr_of(func) not in _SIZE_METHODS and attr_of(func) not in _OF_MODULES
+            return taken and not (values.names.name(func) or "").startswith("builtins.")
     return isinstance(above, (cst.BinaryOperation, cst.Subscript, cst.Element, cst.Return))
 
 
@@ -910,7 +910,7 @@ def _factory(name: str) -> bool:
 
 
 _OF_MODULES = ops.having("module")
-"""Methods that every module has, which take no tensors."""
+"""Methods that every module has, which take no tensors; ``load_state_dict(saved["net"])``."""
 
 
 def _self_module(values: Values, call: cst.Call) -> bool:
