@@ -12,6 +12,7 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.semantic.code.names import Names
+from torchlint.semantic.code.never_none import NeverNone
 from torchlint.semantic.code.reaching import Reaching
 from torchlint.semantic.code.tree import FUNCTIONS, components, is_name
 
@@ -40,6 +41,7 @@ class Decided:
         self.text = text
         self.names = names
         self.reaching = reaching
+        self._never_none = NeverNone(reaching)
 
     def truth(self, test: cst.BaseExpression) -> bool | None:
         """Return the truth that a test has each time, by what is written out and by names that
@@ -52,6 +54,15 @@ class Decided:
                 sides = {self.truth(left), self.truth(right)}
                 ends = isinstance(joined, cst.Or)
                 return ends if ends in sides else None if None in sides else not ends
+            case cst.Comparison(
+                left=cst.Name() as name,
+                comparisons=[
+                    cst.ComparisonTarget(
+                        operator=cst.Is() | cst.IsNot() as compares, comparator=cst.Name("None")
+                    )
+                ],
+            ) if self._never_none.name(name):
+                return isinstance(compares, cst.IsNot)
             case cst.Comparison(left=left, comparisons=[cst.ComparisonTarget() as compared]):
                 values = self._value(left), self._value(compared.comparator)
                 if _UNKNOWN in values:
