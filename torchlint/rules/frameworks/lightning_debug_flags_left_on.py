@@ -105,7 +105,8 @@ _DEBUG = regex(
 _SEEDS = regex(r"^(seed_(everything|all)|manual_seed|(set|fix)(_\w+)?_seeds?)$")
 _MAIN = regex(r"__name__ *== *[\"']__main__")
 _OF_TRAINING = frozenset(
-    """deterministic detect_anomaly overfit_batches limit_train_batches num_sanity_val_steps""".split()
+    """deterministic detect_anomaly overfit_batches limit_train_batches
+    num_sanity_val_steps""".split()
 )
 _EVALUATES = frozenset(("validate", "test", "predict"))
 _SLOWER = "Trainer({flag}) takes slower kernels; keep it only where the result must be repeatable."
