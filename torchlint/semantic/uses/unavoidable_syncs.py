@@ -12,12 +12,14 @@ import libcst as cst
 
 from torchlint.semantic.code.calls import given_for, keyword_argument
 from torchlint.semantic.code.conditions import conditions_around
-from torchlint.semantic.code.flow import callees_of
+from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.off_the_gpu import on_gpu
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import FUNCTIONS, LOOPS, is_name, method_called
 from torchlint.semantic.device.host_reads import host_copy, scalar_reads
 from torchlint.semantic.device.possible_waits import (
+    ALL_WORK,
     SCALED,
     STOPS,
     WAITING,
@@ -509,6 +511,31 @@ def waits_besides(
     ]
 
 
+def waits_of_caller(
+    module: Module, node: cst.CSTNode, left: Collection[cst.CSTNode]
+) -> list[cst.BaseExpression]:
+    """Return what makes the host wait as well in each turn of the only caller in the file of the
+    function around `node`, which is in no loop of its own: as `waits_besides`, and the calls of
+    functions that are known to wait."""
+    function = module.function(node)
+    sites = call_sites(module, function) if function is not None and not module.loop(node) else []
+    iteration = (module.loop(sites[0]) or module.function(sites[0])) if len(sites) == 1 else None
+    if iteration is None or iteration is function:
+        return []
+    calls = module.within(iteration, cst.Call)
+    return waits_besides(module, sites[0], left) + [
+        call
+        for call in calls
+        if not module.is_within(sites[0], call)
+        and comes_to(module, call, sites[0], inner=True)
+        and any(
+            not chosen(module, wait, callee)
+            for callee in callees_of(module, call)
+            for wait in _known_waits(module, callee)
+        )
+    ]
+
+
 @question(
     yes="the network that the iteration runs in `{answer}` waits for the device itself",
     no="no network that the iteration runs is known to wait for the device itself",
@@ -540,7 +567,7 @@ def _known_waits(module: Module, iteration: cst.CSTNode) -> list[cst.BaseExpress
         wait.node
         for node in module.within(iteration, *WAITING)
         for wait in possible_waits(module, node)
-        if (wait.why == SCALED and wait.tensor is None)
+        if (wait.why in (ALL_WORK, SCALED) and wait.tensor is None)
         or (
             wait.why in STOPS and wait.tensor is not None and on_device(module, wait.tensor) is True
         )
@@ -669,7 +696,8 @@ def comes_to(module: Module, place: cst.CSTNode, node: cst.CSTNode, *, inner: bo
             same = around and module.is_within(node, child)
             whole = around and isinstance(above, (*LOOPS, *FUNCTIONS))
             inside = inner and isinstance(above, LOOPS) and child is above.body
-            if not (same or whole or inside):
+            given = isinstance(above, cst.If) and child is above.body and on_gpu(module, above.test)
+            if not (same or whole or inside or given):
                 return False
         if isinstance(above, cst.BooleanOperation) and child is above.right:
             return False
