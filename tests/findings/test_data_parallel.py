@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.checking import check
+from torchlint.run.projects import forget
 
 WRAPPED = """\
 import torch
@@ -195,3 +198,90 @@ def test_a_network_that_nothing_trains_needs_no_ddp(source: str, trained: bool) 
     assert found.severity.value == ("warning" if trained else "info")
     assert ("unwrapped" in found.message) is not trained
     assert (found.fix is not None) is trained
+
+
+FLAGGED = """\
+import torch
+from torch import nn
+
+{imports}
+
+
+class Runner:
+    def __init__(self, net, args):
+        self.net, self.args = net, args
+
+    def fit(self, loader, optimizer):
+        if torch.cuda.device_count() > 1 and {test}:
+            self.net = nn.DataParallel(self.net)
+        for x in loader:
+            self.net(x).sum().backward()
+            optimizer.step()
+"""
+OFF = "USE_ALL_GPUS = False  # One is enough.\n"
+OPTION = "parser.add_argument('--multi_gpu', action='store_true')\n"
+SETTINGS = "class Settings:\n    multi_gpu: bool = False\n"
+
+
+@pytest.mark.parametrize(
+    ("imports", "test", "other", "severity"),
+    [
+        ("import config as cfg", "cfg.USE_ALL_GPUS", OFF, "info"),
+        ("from config import USE_ALL_GPUS", "USE_ALL_GPUS", OFF, "info"),
+        ("import config", "self.args.multi_gpu", OPTION, "info"),
+        ("import config", "self.args.multi_gpu", SETTINGS, "info"),
+        ("import config as cfg", "cfg.USE_ALL_GPUS", "USE_ALL_GPUS = True\n", "warning"),
+        ("import config as cfg", "not cfg.USE_ALL_GPUS", OFF, "warning"),
+        (
+            "import config as cfg",
+            "cfg.USE_ALL_GPUS",
+            OFF + "if len(names) > 1:\n    USE_ALL_GPUS = True\n",
+            "warning",
+        ),
+        ("import config as cfg\ncfg.USE_ALL_GPUS = True", "cfg.USE_ALL_GPUS", OFF, "warning"),
+        ("import config", "self.args.multi_gpu", SETTINGS + "s.multi_gpu = True\n", "warning"),
+        ("import config", "self.args.multi_gpu", "", "warning"),
+    ],
+)
+def test_behind_what_nothing_turns_on_it_is_an_info_that_says_so(
+    tmp_path: Path, imports: str, test: str, other: str, severity: str
+) -> None:
+    text = FLAGGED.format(imports=imports, test=test)
+    (tmp_path / "config.py").write_text(other)
+    (tmp_path / "main.py").write_text(text)
+    forget()
+    found = check(text, codes=frozenset({"TL301"}), name="main.py", root=str(tmp_path)).findings
+    assert [each.severity.value for each in found] == [severity]
+    assert ("nothing in the project turns on" in found[0].message) is (severity == "info")
+
+
+REWRAPPED = """\
+import torch
+from torch import nn
+
+
+def adapted(model, make):
+    if isinstance(model, {cls}):
+        inner, wrapped = model.module, True
+        was = True
+    else:
+        inner = model
+        was = {other}
+    model = make(inner)
+    if was:
+        model = nn.DataParallel(model)
+    return model
+"""
+
+
+@pytest.mark.parametrize(
+    ("cls", "other", "findings"),
+    [
+        ("nn.DataParallel", "False", 0),
+        ("nn.Sequential", "False", 1),
+        ("nn.DataParallel", "True", 1),
+    ],
+)
+def test_what_came_in_wrapped_is_wrapped_again(cls: str, other: str, findings: int) -> None:
+    text = REWRAPPED.format(cls=cls, other=other)
+    assert len(check(text, codes=frozenset({"TL301"})).findings) == findings

@@ -32,6 +32,8 @@ MESSAGES = [
     ("gpus=0, accelerator='cpu'", "leave it out"),
     ("gpus='0'", 'accelerator="gpu", devices='),
 ]
+WHEEL = "Name: a\nRequires-Dist: pytorch-lightning"
+POETRY = "[tool.poetry.dependencies]\npytorch-lightning = "
 
 
 @pytest.mark.parametrize(("arguments", "words"), MESSAGES)
@@ -75,6 +77,14 @@ def test_the_arguments_are_gone_and_their_replacements_are_there() -> None:
         ("requirements.txt", "pytorch-lightning<2.1\n", False),
         ("requirements.txt", "lightning-utilities==0.10.0\n", False),
         ("requirements.txt", "# pytorch-lightning==1.2.3\nlightning\n", False),
+        ("a-1.dist-info/METADATA", f"{WHEEL} (>=1.9,<1.10)\n\nFor all.\n", True),
+        ("a-1.dist-info/METADATA", f"{WHEEL}<2.0.0,>=1.6 ; extra == 'pl'\n", True),
+        ("pyproject.toml", '[project]\ndependencies = ["pytorch-lightning (~=1.9)"]\n', True),
+        ("pyproject.toml", f"{POETRY}{{extras = ['extra'], version = '^1.8'}}\n", True),
+        ("a-1.dist-info/METADATA", f"{WHEEL} (>=1.9)\n\nlightning==1.9 was used.\n", False),
+        ("a-1.dist-info/METADATA", f"{WHEEL} (>=1.9,<2.1)\n", False),
+        ("pyproject.toml", f"{POETRY}{{version = '^2.0'}}\nnumpy = '^1.8'\n", False),
+        ("pyproject.toml", f"{POETRY}{{extras = ['extra']}}\nnumpy = '^1.8'\n", False),
     ],
 )
 def test_lists_of_dependencies_say_that_lightning_is_old(
@@ -82,3 +92,33 @@ def test_lists_of_dependencies_say_that_lightning_is_old(
 ) -> None:
     files = {name: text, "code/train.py": "import pytorch_lightning as pl\n"}
     assert before_lightning_2(analysed(tmp_path, files, "code/train.py")) is old
+
+
+def test_metadata_of_several_wheels_are_those_of_an_environment(tmp_path: Path) -> None:
+    files = {f"{name}-1.dist-info/METADATA": f"{WHEEL}<2\n" for name in "ab"}
+    files["code/train.py"] = "import pytorch_lightning as pl\n"
+    assert not before_lightning_2(analysed(tmp_path, files, "code/train.py"))
+
+
+MADE = "import lightning.pytorch as pl\n\n\ndef made():\n    return pl.Trainer({})\n\n\n"
+
+
+@pytest.mark.parametrize(
+    ("flag", "use", "found"),
+    [
+        ("detect_anomaly=True", "def run(m):\n    t = made()\n    t.test(m)\n", 0),
+        ("limit_train_batches=2", "def run(m):\n    made().validate(m)\n", 0),
+        ("num_sanity_val_steps=-1", "def run(m):\n    t = made()\n    return t.predict(m)\n", 0),
+        ("detect_anomaly=True", "def run(m):\n    t = made()\n    t.fit(m)\n    t.test(m)\n", 1),
+        ("detect_anomaly=True", "def run(m):\n    t = made()\n    t.test(m)\n    m.t = t\n", 1),
+        ("detect_anomaly=True", "def run(m):\n    made().test(m)\n    made().fit(m)\n", 1),
+        ("detect_anomaly=True", "", 1),
+        ("profiler='advanced'", "def run(m):\n    made().test(m)\n", 1),
+        ("fast_dev_run=True", "def run(m):\n    made().test(m)\n", 1),
+    ],
+)
+def test_what_training_alone_heeds_is_no_fault_of_a_trainer_that_evaluates(
+    flag: str, use: str, found: int
+) -> None:
+    text = MADE.format(flag) + use
+    assert len(check(text, codes=frozenset(("TL904",))).findings) == found

@@ -20,7 +20,12 @@ from torchlint.semantic.time.grades import Grade
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.time.step_overhead import backward_reads
 from torchlint.semantic.uses.network_waits import network_wait
-from torchlint.semantic.uses.unavoidable_syncs import may_read, wait_beside, waits_besides
+from torchlint.semantic.uses.unavoidable_syncs import (
+    may_read,
+    wait_beside,
+    waits_besides,
+    waits_of_caller,
+)
 
 _OTHERS = (
     "The {step_or_batch} waits for the GPU in {other_waits} as well: only without {both_or_all} "
@@ -95,9 +100,8 @@ def _with_others(module: Module, wait: Placed, every_wait: Sequence[cst.CSTNode]
     if many or not _is_named(wait) or not _NAMES.isdisjoint(wait.hit.args):
         return wait
     node = wait.hit.node
-    others = list(
-        {module.source_of(e): e for e in waits_besides(module, node, every_wait)}.values()
-    )
+    every = (*waits_besides(module, node, every_wait), *waits_of_caller(module, node, every_wait))
+    others = list({module.source_of(each): each for each in every}.values())
     if not others:
         return wait
     first = [
@@ -110,8 +114,8 @@ def _with_others(module: Module, wait: Placed, every_wait: Sequence[cst.CSTNode]
     named = f"{', '.join(first)} and {rest}" if more > 0 else " and ".join(first)
     message = f"{wait.hit.message or wait.rule.message} {_OTHERS}"
     unit = "batch" if heat_of(module, node).grade is Grade.EVAL else "step"
-    every = "both" if len(others) == 1 else "all of them"
-    words = {"step_or_batch": unit, "other_waits": named, "both_or_all": every}
+    together = "both" if len(others) == 1 else "all of them"
+    words = {"step_or_batch": unit, "other_waits": named, "both_or_all": together}
     args = {**wait.hit.args, **words}
     return replace(wait, hit=replace(wait.hit, args=args, message=message))
 

@@ -10,14 +10,15 @@ reduced while the backward pass still runs. If DataParallel has to stay, compute
 
 Flagged: a call of `nn.DataParallel` or a subclass of it, of `data_parallel()`, and a Lightning
 trainer with `strategy="dp"`. As info only: in a function or script that by its name evaluates or
-predicts and trains nothing, where it splits single batches, and with one literal device, where the
-wrapper does nothing. Where the file trains nothing and the wrapped model is put into `eval()`, the
-message only asks to drop the wrapper, and of a network that is frozen or a teacher, which
-DistributedDataParallel refuses or has no use for, to give each process a copy. Silent where a
-caller asks for DataParallel by its name, `"dp"`, and for DistributedDataParallel by another
-(`use_ddp`), in a folder of tests, on a TPU, where a package wraps the model that it is given in one
-or the other, as its user has started one process or several, where a wrapper that was taken off is
-put on again and not used there, and where only what it wraps is run (`model.module(x)`).
+predicts and trains nothing, where it splits single batches, with one literal device, where the
+wrapper does nothing, and behind a constant or an option that is off, and that nothing turns on.
+Where the file trains nothing and the wrapped model is put into `eval()`, the message only asks to
+drop the wrapper, and of a network that is frozen or a teacher, which DistributedDataParallel
+refuses or has no use for, to give each process a copy. Silent where a caller asks for DataParallel
+by its name, `"dp"`, and for DistributedDataParallel by another (`use_ddp`), in a folder of tests,
+on a TPU, where a package wraps the model that it is given in one or the other, as its user has
+started one process or several, where a wrapper that was taken off is put on again and not used
+there, and where only what it wraps is run (`model.module(x)`).
 
 ## Setup
 ```python
@@ -114,8 +115,10 @@ from torchlint.semantic.code.calls import bind
 from torchlint.semantic.code.destinations import destinations
 from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.options import switch_left_off
 from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.code.scopes import base_names, local_class
+from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.code.updates import is_step
 from torchlint.semantic.torch.spelling import KEPT_STILL, called
 from torchlint.semantic.uses.frozen import frozen_names, made_frozen
@@ -149,6 +152,7 @@ _STILL = (
     "with several GPUs {name} re-replicates the model every forward, and DistributedDataParallel "
     "is for networks that are trained: give each process its own copy of this one, unwrapped."
 )
+_OFF = "It needs `{switch}`, which is off, and which nothing in the project turns on."
 _ONE_DEVICE = (
     "nn.DataParallel on one device adds a wrapper and parallelises nothing; call the model itself."
 )
@@ -212,7 +216,13 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
             return  # It takes what its user has started: one process, or several.
         yield Hit(node, words, message=_FALLBACK, severity=Severity.INFO)
         return
-    yield Hit(node, words, fix=_fix(node) if wraps else None)
+    fix = _fix(node) if wraps else None
+    switch = switch_left_off(module, node)
+    if switch is not None:
+        words["switch"] = module.shown(switch)
+        yield Hit(node, words, fix, message=f"{rule.message} {_OFF}", severity=Severity.INFO)
+        return
+    yield Hit(node, words, fix)
 
 
 def _has_successor(module: Module, node: cst.Call) -> bool:
@@ -280,7 +290,10 @@ def _only_loads(module: Module, node: cst.Call) -> bool:
 
 def _put_back(module: Module, node: cst.Call) -> bool:
     """Say whether a wrapper that the function has taken off is put on again, and nothing there uses
-    it: the caller wrapped the model."""
+    it, or where a flag says that the model came in wrapped: the caller wrapped the model."""
+    tests = conditions_around(module, node, module.root)
+    if any(needed and _notes_wrapper(module, test) for test, needed in tests):
+        return True
     function, home = module.function(node), module.small_statement(node)
     match home:
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as name)], value=value):
@@ -294,6 +307,24 @@ def _put_back(module: Module, node: cst.Call) -> bool:
                 for line in module.within(function, cst.Assign)
             )
     return False
+
+
+def _notes_wrapper(module: Module, flag: cst.BaseExpression) -> bool:
+    """Say whether a name is true only where a model that came in is a DataParallel."""
+    made = definitions_of(module, flag) if isinstance(flag, cst.Name) else []
+    true = [each for each in made if not is_name(getattr(each, "value", None), "False")]
+    return bool(true) and all(
+        isinstance(each, cst.Assign)
+        and is_name(each.value, "True")
+        and any(
+            needed
+            and isinstance(test, cst.Call)
+            and module.name(test.func) == "builtins.isinstance"
+            and module.name(test.args[-1].value) == "torch.nn.DataParallel"
+            for test, needed in conditions_around(module, each)
+        )
+        for each in true
+    )
 
 
 def _passed_by(module: Module, node: cst.Call) -> bool:

@@ -10,8 +10,9 @@ nothing, and `num_sanity_val_steps=-1` runs the whole validation set before trai
 
 Flagged: the flag as a literal in the call, `deterministic=True` as a hint. Read it from the command
 line, and it is on only where someone asks. Silent: `deterministic=True` beside a call that always
-seeds the random numbers, as Lightning's page on reproducibility has both, and of a Trainer that
-never fits a model.
+seeds the random numbers, as Lightning's page on reproducibility has both, and what only training
+heeds (`deterministic`, `detect_anomaly`, `overfit_batches`, `limit_train_batches`,
+`num_sanity_val_steps`) of a Trainer that never fits a model.
 
 The examples need Lightning and are not executed by the tests.
 
@@ -90,7 +91,7 @@ from torchlint.rule import (
     without_argument,
 )
 from torchlint.semantic.code.bindings import sole_definition
-from torchlint.semantic.code.flow import reads_of
+from torchlint.semantic.code.flow import call_sites, reads_of
 from torchlint.semantic.code.tree import attr_of, keyword_of
 from torchlint.semantic.values.accelerator import TRAINERS, makes_lightning_trainer
 
@@ -103,6 +104,10 @@ _DEBUG = regex(
 )
 _SEEDS = regex(r"^(seed_(everything|all)|manual_seed|(set|fix)(_\w+)?_seeds?)$")
 _MAIN = regex(r"__name__ *== *[\"']__main__")
+_OF_TRAINING = frozenset(
+    """deterministic detect_anomaly overfit_batches limit_train_batches
+    num_sanity_val_steps""".split()
+)
 _EVALUATES = frozenset(("validate", "test", "predict"))
 _SLOWER = "Trainer({flag}) takes slower kernels; keep it only where the result must be repeatable."
 _NOTE = "What the flag checked or reported is gone; without a limit, the run takes all batches."
@@ -128,9 +133,11 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     for arg in node.args:
         name = keyword_of(arg)
+        if name in _OF_TRAINING and _only_evaluates(module, node):
+            continue
         words = {"flag": f"{name}={module.shown(arg.value)}"}
         if name == "deterministic" and _number(arg.value) is True:
-            if _seeded(module, node) or _only_evaluates(module, node):
+            if _seeded(module, node):
                 continue
             yield Hit(arg.value, words, severity=Severity.INFO, message=_SLOWER)
         elif _left_on(module, name, arg.value):
@@ -174,11 +181,20 @@ def _seeded(module: Module, node: cst.Call) -> bool:
 
 
 def _only_evaluates(module: Module, node: cst.Call) -> bool:
-    """Say whether a Trainer is there to validate, test or predict, and never fits a model."""
+    """Say whether a Trainer is there to validate, test or predict, and never fits a model: also
+    one that a function makes, by the callers of this file."""
+    function = module.function(node)
+    if not isinstance(module.parent(node), cst.Return) or function is None:
+        return _evaluates(module, node)
+    calls = call_sites(module, function)
+    return bool(calls) and all(_evaluates(module, call) for call in calls)
+
+
+def _evaluates(module: Module, node: cst.Call) -> bool:
     above = module.parent(node)
     target = above.targets[0].target if isinstance(above, cst.Assign) else None
     if not isinstance(target, cst.Name) or sole_definition(module, target) is not node:
-        return False
+        return attr_of(above) in _EVALUATES
     scope = module.scope(node)
     holders = [module.parent(read) for read in reads_of(module, scope, target.value)]
     used = {attr_of(each) for each in holders}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 
 from torchlint.base.regex import regex
@@ -14,6 +16,7 @@ from torchlint.semantic.torch.names import MOVES
 
 _DEVICE = regex(r"^((self|args?|opts?|cfg|config|hparams)\.)?\w*device(_type)?(\.type)?$")
 """The device of a program, not of a tensor."""
+_GPU_FLAG = regex(r"^_?((use|is|on|with|has)_)?(cuda|gpu)(_available)?$", re.IGNORECASE)
 _APPLE = ("torch.backends.mps.is_available", "torch.mps.is_available")
 _NVIDIA = ("torch.cuda.is_available",)
 
@@ -73,6 +76,29 @@ class OffTheGpu:
         return home is not None and not any(
             method_called(call) in MOVES for call in self.tree.within(home, cst.Call)
         )
+
+
+@question(
+    yes="`{0}` holds wherever a GPU is used",
+    no="`{0}` is not known to hold wherever a GPU is used",
+    ground=True,
+)
+def on_gpu(module: Module, test: cst.BaseExpression) -> bool:
+    """Say whether a test holds wherever a GPU is used: it asks whether there is one, or for a flag
+    of that name, ``torch.cuda.is_available() and args.use_cuda``."""
+    says = OffTheGpu(module).says
+    return all(
+        says(part, False) or _GPU_FLAG.search(_flag(part)) is not None
+        for part in components(test, cst.And)
+    )
+
+
+def _flag(test: cst.BaseExpression) -> str:
+    """Return the last name that a test asks for, also by ``getattr(args, "cuda", False)``."""
+    match test:
+        case cst.Call(func=cst.Name("getattr"), args=[_, cst.Arg(cst.SimpleString() as text), *_]):
+            return str(text.raw_value)
+    return (dotted_text(test) or "").rpartition(".")[2]
 
 
 @question(

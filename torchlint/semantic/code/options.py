@@ -19,7 +19,7 @@ from torchlint.semantic.code.left_out import TESTED
 from torchlint.semantic.code.named_tests import names
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import own_method
-from torchlint.semantic.code.tree import last_name, positional_parameters
+from torchlint.semantic.code.tree import components, last_name, positional_parameters
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch.spelling import OPTIONS, called
@@ -75,6 +75,40 @@ def only_with_option(module: Module, function: cst.FunctionDef | None) -> cst.Ba
     if None in found or module.outside.others_say(says, near=False) is not False:
         return None
     return found[0]
+
+
+@question(
+    yes="it runs only where `{answer}` is turned on, which nothing does",
+    no="nothing that is off, and that nothing turns on, stands around it",
+    ground=True,
+)
+def switch_left_off(module: Module, node: cst.CSTNode) -> cst.BaseExpression | None:
+    """Return the part of a condition around a node that holds only where an option is on that is
+    off by default, or a constant of another file, and that nothing in the project turns on: also
+    one that chooses devices."""
+    for test, needed in conditions(module).tests(node, module.root):
+        for part in components(test, cst.And) if needed else (test,):
+            if _switched_off(module, part, needed):
+                return part
+    return None
+
+
+def _switched_off(module: Module, test: cst.BaseExpression, needed: bool) -> bool:
+    place, wanted = _asked_place(test, needed)
+    if isinstance(place, cst.Attribute) and _is_never_on(module, place, wanted):
+        return True
+    path, _, name = (module.name(test) or "").rpartition(".")
+    home = module.outside.file(path) if needed and path else None
+    text = home.text if home is not None else ""
+    values = re.findall(rf"^{name}\s*(?::[^=\n]+)?=(?!=)\s*(\w+)\s*(?:#.*)?$", text, re.MULTILINE)
+    bound = re.findall(rf"^\s*(?:global\b.*\b)?{name}\b\s*(?:[:=](?!=)|$)", text, re.MULTILINE)
+    turned = functools.partial(_turned_on, name, _ON)
+    return (
+        len(values) == len(bound) == 1
+        and _is_off(values[0], _ON)
+        and not turned(module.text)
+        and module.outside.others_say(turned, near=False) is False
+    )
 
 
 def _left_off(module: Module, test: cst.BaseExpression, needed: bool) -> bool:

@@ -25,7 +25,8 @@ _RAISED = "ImportError|ModuleNotFoundError|AttributeError|TypeError"
 _MISSING = regex(rf"\b({_RAISED})\b")
 _FALLBACK = regex(rf"\b({_RAISED}|Exception)\b")
 _LIGHTNING_1 = regex(
-    r"""^[^\n#]*(?<![\w.])(pytorch[-_.])?lightning(\[[\w,\s]*\])?["']?\s*(=\s*["'])?
+    r"""^[^\n#]*(?<![\w.])(pytorch[-_.])?lightning(\[[\w,\s]*\])?["']?\s*
+    ((=\s*(\{[^\n}]*\bversion\s*=\s*)?["']|\()\s*)?
     ([<>=!~]=?\s*v?[\d.*]+\s*,\s*)*
     ((\^|~?={1,3}|~|<=?)\s*v?[01](?!\d)|<\s*v?2(\.0)*(?!\.?\d))""",
     re.MULTILINE | re.VERBOSE,

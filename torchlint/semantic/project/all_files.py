@@ -98,7 +98,7 @@ class AllFiles:
 
     def _is_library(self, _: str) -> bool:
         scripts = self._scripts()
-        return scripts is not None and (self.files.search.installed() or scripts.no_program())
+        return scripts is not None and (bool(self.files.search.installed()) or scripts.no_program())
 
     def _started(self, path: str) -> tuple[str, ...]:
         """Return the scripts that run a file, as they import it or are it, the likeliest first;

@@ -13,6 +13,8 @@ from torchlint.semantic.code.bindings import top_level
 from torchlint.semantic.code.conditions import conditions_around
 from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.guards import guards
+from torchlint.semantic.code.never_none import NeverNone
+from torchlint.semantic.code.reaching import reaching
 from torchlint.semantic.code.scopes import own_method, scopes
 from torchlint.semantic.code.tree import keyword_of, positional_parameters
 from torchlint.semantic.code.unreached import unreached
@@ -128,6 +130,13 @@ def rarely_returns(module: Module, name: str, method: str, needed: bool) -> bool
     only now and then; None where the file defines none."""
     function = _defined(module, name, method)
     return guards(module).rarely_returns(function, needed) if function is not None else None
+
+
+def never_returns_none(module: Module, name: str, method: str) -> bool | None:
+    """Say whether a function returns something else than None on every way; None where the file
+    defines none."""
+    function = _defined(module, name, method)
+    return NeverNone(reaching(module)).returned(function) if function is not None else None
 
 
 def takes_step(module: Module, name: str, method: str) -> bool | None:

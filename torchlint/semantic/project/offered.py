@@ -114,8 +114,11 @@ class Offered:
 
 def dependencies(files: Files, path: str) -> Iterator[str]:
     """Yield the texts that may list what a file depends on: those of the usual names in its
-    folder and in each one above it, up to the root."""
+    folder and in each one above it, up to the root, and the headers of its wheel's metadata (of
+    several wheels none, as they are an environment's)."""
     folder, root = os.path.dirname(path), files.search.root
+    for wheel in files.search.installed() if len(files.search.installed()) == 1 else ():
+        yield (files.text(os.path.join(root, wheel, "METADATA")) or "").partition("\n\n")[0]
     while f"{folder}{os.sep}".startswith(f"{root}{os.sep}"):
         yield from (files.text(os.path.join(folder, name)) or "" for name in _DEPENDENCIES)
         folder = os.path.dirname(folder)
@@ -132,7 +135,7 @@ def is_packaged(files: Files, path: str) -> bool:
     first, _, inside = path[len(root) :].removeprefix(f"src{os.sep}").partition(os.sep)
     name = re.escape(first).replace("_", "[-_.]")
     said = rf"\b(name|packages|modules|include)\s*=[^\]=]*(?<![\w.-]){name}(?![\w-])"
-    return files.search.installed() or any(
+    return bool(files.search.installed()) or any(
         inside and re.search(said, files.text(f"{root}{each}") or "") for each in _INSTALLS
     )
 

@@ -386,6 +386,10 @@ class Outside:
         has it, returns what is true (or false, as needed) only now and then."""
         return self._is_so(exports.rarely_returns, definitions, method, needed)
 
+    def never_returns_none(self, definitions: Iterable[Definition]) -> bool:
+        """Say whether a function of another file returns something else than None on every way."""
+        return self._is_so(exports.never_returns_none, definitions, "")
+
     def takes_step(self, definitions: Iterable[Definition], method: str) -> bool:
         """Say whether one call of a function of another file, or of a method of the first of these
         classes that has it, is one training step; of a file that is looked at for another one, by

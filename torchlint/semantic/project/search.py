@@ -51,7 +51,7 @@ class Search:
         self.files: dict[str, bool] = {}
         self.listings: dict[str, str] = {}
         self._every: list[tuple[str, ...] | None] = []
-        self._installed: list[bool] = []
+        self._installed: list[tuple[str, ...]] = []
         self._tops: dict[str, str] = {}
         self._modules: dict[tuple[str, str], str | None] = {}
         self._scripts: dict[str, tuple[tuple[str, ...], bool]] = {}
@@ -110,11 +110,12 @@ class Search:
         self.trail.listed.update(self.listings)
         return self._every[0]
 
-    def installed(self) -> bool:
-        """Say whether the project lies where it was installed, beside the metadata of its wheel."""
+    def installed(self) -> tuple[str, ...]:
+        """Return the folders of metadata of wheels beside which the project lies, where it was
+        installed."""
         if not self._installed:
             folders, _, self.listings[self.root] = listing(self.root)
-            self._installed.append(any(name.endswith(".dist-info") for name in folders))
+            self._installed.append(tuple(n for n in folders if n.endswith(".dist-info")))
         self.trail.listed.add(self.root)
         return self._installed[0]
 

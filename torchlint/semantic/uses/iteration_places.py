@@ -13,6 +13,7 @@ import libcst as cst
 from torchlint.semantic.code.conditions import conditions_around
 from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.off_the_gpu import on_gpu
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import FUNCTIONS, LOOPS, is_name
 from torchlint.semantic.module import Module
@@ -163,7 +164,8 @@ def comes_to(module: Module, place: cst.CSTNode, node: cst.CSTNode, *, inner: bo
             same = around and module.is_within(node, child)
             whole = around and isinstance(above, (*LOOPS, *FUNCTIONS))
             inside = inner and isinstance(above, LOOPS) and child is above.body
-            if not (same or whole or inside):
+            given = isinstance(above, cst.If) and child is above.body and on_gpu(module, above.test)
+            if not (same or whole or inside or given):
                 return False
         if isinstance(above, cst.BooleanOperation) and child is above.right:
             return False

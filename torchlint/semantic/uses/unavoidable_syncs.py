@@ -9,11 +9,12 @@ from collections.abc import Collection, Iterable, Iterator, Set
 import libcst as cst
 
 from torchlint.semantic.code.calls import bind, given_for, keyword_argument
-from torchlint.semantic.code.flow import callees_of
+from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import method_called
 from torchlint.semantic.device.host_reads import host_copy, scalar_reads
 from torchlint.semantic.device.possible_waits import (
+    ALL_WORK,
     SCALED,
     STOPS,
     WAITING,
@@ -451,6 +452,31 @@ def waits_besides(
     ]
 
 
+def waits_of_caller(
+    module: Module, node: cst.CSTNode, left: Collection[cst.CSTNode]
+) -> list[cst.BaseExpression]:
+    """Return what makes the host wait as well in each turn of the only caller in the file of the
+    function around `node`, which is in no loop of its own: as `waits_besides`, and the calls of
+    functions that are known to wait."""
+    function = module.function(node)
+    sites = call_sites(module, function) if function is not None and not module.loop(node) else []
+    iteration = (module.loop(sites[0]) or module.function(sites[0])) if len(sites) == 1 else None
+    if iteration is None or iteration is function:
+        return []
+    calls = module.within(iteration, cst.Call)
+    return waits_besides(module, sites[0], left) + [
+        call
+        for call in calls
+        if not module.is_within(sites[0], call)
+        and comes_to(module, call, sites[0], inner=True)
+        and any(
+            not chosen(module, wait, callee)
+            for callee in callees_of(module, call)
+            for wait in _known_waits(module, callee)
+        )
+    ]
+
+
 @question(
     yes="the network that the iteration runs in `{answer}` waits for the device itself",
     no="no network that the iteration runs is known to wait for the device itself",
@@ -482,7 +508,7 @@ def _known_waits(module: Module, iteration: cst.CSTNode) -> list[cst.BaseExpress
         wait.node
         for node in module.within(iteration, *WAITING)
         for wait in possible_waits(module, node)
-        if (wait.why == SCALED and wait.tensor is None)
+        if (wait.why in (ALL_WORK, SCALED) and wait.tensor is None)
         or (
             wait.why in STOPS and wait.tensor is not None and on_device(module, wait.tensor) is True
         )

@@ -107,8 +107,8 @@ def _item_used(code: Code, function: cst.FunctionDef, item: cst.Subscript) -> bo
         case cst.Arg():
             call = code.tree.parents[above]
             func = call.func if isinstance(call, cst.Call) else None
-            sized = attr_of(func) in _SIZE_METHODS
-            return not sized and not (code.names.name(func) or "").startswith("builtins.")
+            taken = attr_of(func) not in _SIZE_METHODS and attr_of(func) not in _OF_MODULES
+            return taken and not (code.names.name(func) or "").startswith("builtins.")
     return isinstance(above, (cst.BinaryOperation, cst.Subscript, cst.Element, cst.Return))
 
 
@@ -340,7 +340,7 @@ def _factory(name: str) -> bool:
 
 
 _OF_MODULES = ops.having("module")
-"""Methods that every module has, which take no tensors."""
+"""Methods that every module has, which take no tensors; ``load_state_dict(saved["net"])``."""
 
 
 def _self_module(code: Code, call: cst.Call) -> bool:

@@ -34,7 +34,7 @@ from torchlint.semantic.torch.spelling import (
     DEVICE,
     called,
 )
-from torchlint.semantic.values.narrowing import Told, told
+from torchlint.semantic.values.narrowing import Told, is_other, told
 from torchlint.semantic.values.parameter_uses import (
     moved_to_device,
     names_no_tensor,
@@ -44,8 +44,6 @@ from torchlint.semantic.values.parameter_uses import (
     used_by_key,
     used_by_position,
 )
-from torchlint.semantic.values import sharing
-from torchlint.semantic.values.narrowing import is_other
 from torchlint.semantic.values.value import (
     ACCEL,
     BOOL,
