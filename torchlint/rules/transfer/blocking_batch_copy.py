@@ -272,6 +272,7 @@ _NOTES = {
 }
 
 _CUT_DEPTH = 3
+_FEW_NUMBERS = 3
 _HOST = regex(r"\bcpu\b", re.IGNORECASE)
 _OWNS_DEVICE = regex(
     r"model|net|module|cfg|conf|args|opt|accelerator|fabric|trainer|engine|strategy|policy|actor"
@@ -424,6 +425,8 @@ def _pins(module: Module, node: cst.CSTNode) -> bool:
 @rule.on(cst.Call, runs="step")
 def check_made(node: cst.Call, module: Module) -> Iterator[Hit]:
     """Find tensors that a training step makes of data of Python or NumPy, and copies."""
+    if not _in_training(module, node):
+        return
     transfer, upload = transfer_of(module, node), upload_of(module, node)
     if upload is not None:
         known = host_data(module, upload.data) is not None
@@ -448,6 +451,17 @@ def check_made(node: cst.Call, module: Module) -> Iterator[Hit]:
     ):
         return
     yield Hit(node, message=_MADE, severity=Severity.INFO, named=False)
+
+
+def _in_training(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether a place runs in each training step, as a part of a loss or of a pass that trains:
+    what generates or encodes has nothing to overlap with."""
+    heat = heat_of(module, node)
+    role = heat.why[-1].node if heat.why else None
+    return heat.train or (
+        isinstance(role, cst.FunctionDef)
+        and (role.name.value == "forward" or "loss" in role.name.value.lower())
+    )
 
 
 def _computed(module: Module, source: cst.BaseExpression, depth: int = _CUT_DEPTH) -> bool:
@@ -497,7 +511,11 @@ def _of_host(module: Module, data: cst.BaseExpression) -> bool:
     the same function: then they make a round trip, for which the read waits."""
     value = inferred(module, data)
     tensors = value.tensor or (value.item is not None and value.item.tensor)
-    return not tensors and value.kind != "number" and not _was_on_device(module, data)
+    if tensors or value.kind in ("number", "shape") or _was_on_device(module, data):
+        return False
+    # A few numbers in a pass are as many as their sizes; an empty list is no copy.
+    few = 0 if heat_of(module, data).train else _FEW_NUMBERS
+    return not isinstance(data, cst.List) or len(data.elements) > few
 
 
 def _was_on_device(module: Module, data: cst.BaseExpression) -> bool:
