@@ -137,9 +137,7 @@ from torchlint.semantic.uses.elements import asked_for_type, one_tensor
 from torchlint.semantic.uses.host_loops import host_loop
 from torchlint.semantic.values.accelerator import on_accelerator
 from torchlint.semantic.values.definitions_behind import functions
-from torchlint.semantic.values.host_proofs import proven_on_host
 from torchlint.semantic.values.operations import operation_of
-from torchlint.semantic.values.value import CPU
 
 _REDUCTIONS = frozenset(f"builtins.{name}" for name in ("sum", "max", "min", "any", "all"))
 _FEW = 8
@@ -223,8 +221,7 @@ def check(node: _Loop, module: Module) -> Iterator[Hit]:
     if not found or any(_says_it(module, outer, node) for outer in _outer(module, node)):
         return
     few = found is _MASKS and _listed(module, node)
-    some = found == rule.message and not (_covers(module, node) and _is_known(module, node))
-    severity = Severity.INFO if few or some or is_compiled(module, node) else None
+    severity = Severity.INFO if few or is_compiled(module, node) else None
     place = node if isinstance(node, cst.For) else _holder(module, node)
     fix = None
     if isinstance(node, cst.For):
@@ -413,14 +410,12 @@ def _ranged(module: Module, node: cst.BaseExpression) -> list[cst.BaseExpression
 
 def _counted(module: Module, node: _Loop) -> Iterator[cst.Name]:
     """Yield the index of ``for i in range(n)`` or ``for i, x in enumerate(xs)``, where a tensor's
-    size or the batch's is the count, or where each iteration takes whole parts by the number."""
+    size or the batch's is the count."""
     for goes in loop_sources(module, node):
         counts = _ranged(module, goes.iterated)
-        if not counts or not isinstance(goes.target, cst.Name):
-            continue
-        sized = any(_sizes(module, count) for count in counts)
+        sized = any(is_size(module, count) or _is_batch(module, count) for count in counts)
         in_parts = len(counts) == _WITH_STEP and _starts_slices(module, node)
-        if not in_parts and (sized or _takes_parts(module, node, goes.target)):
+        if isinstance(goes.target, cst.Name) and sized and not in_parts:
             yield goes.target
     match node.target, node.iter:
         case cst.Tuple(elements=[cst.Element(value=cst.Name() as index), _]), cst.Call(
@@ -430,50 +425,6 @@ def _counted(module: Module, node: _Loop) -> Iterator[cst.Name]:
             value = inferred(module, things)
             if value.tensor and not value.loose:
                 yield index
-
-
-def _covers(module: Module, node: _Loop) -> bool:
-    """Say whether a loop goes over all of a tensor or batch, as its size says."""
-    ranges = [_ranged(module, goes.iterated) for goes in loop_sources(module, node)]
-    return not any(ranges) or any(_sizes(module, count) for counts in ranges for count in counts)
-
-
-def _is_known(module: Module, node: _Loop) -> bool:
-    """Say whether a loop takes parts of a tensor that is known to lie on the device."""
-    body = _body(module, node)
-    return any(
-        on_device(module, part.value) is True
-        for index in _counted(module, node)
-        for part in module.within(body, cst.Subscript)
-        if _picks(module, part, index)
-    )
-
-
-def _may_lie_there(module: Module, node: cst.BaseExpression) -> bool:
-    """Say whether an expression is a tensor of which nothing shows that it lies on the host."""
-    value = inferred(module, node)
-    if not value.tensor or value.loose or value.device == CPU or value.origin == "batch":
-        return False
-    return on_device(module, node) is True or not proven_on_host(module, node)
-
-
-def _sizes(module: Module, count: cst.BaseExpression) -> bool:
-    return is_size(module, count) or _is_batch(module, count)
-
-
-def _takes_parts(module: Module, node: _Loop, index: cst.Name) -> bool:
-    """Say whether a loop does nothing with its number but take parts of tensors that lie on the
-    device, ``x[i]``, ``x[:, i]``."""
-    body = _body(module, node)
-    uses = spelled_alike(module, body, index)
-    parts = [part for part in module.within(body, cst.Subscript) if _picks(module, part, index)]
-    taken = [use for use in uses if any(module.is_within(use, part) for part in parts)]
-    return (
-        bool(parts)
-        and len(taken) == len(uses)
-        and on_accelerator(module)
-        and all(_may_lie_there(module, part.value) for part in parts)
-    )
 
 
 def _starts_slices(module: Module, node: _Loop) -> bool:
@@ -488,8 +439,6 @@ def _indexed(module: Module, index: cst.Name, body: cst.CSTNode) -> str:
     """Judge ``for i in range(n)``: elements of a tensor taken by ``i``."""
     taken = list(module.within(body, cst.Subscript))
     read = [s for s in taken if _picks(module, s, index) and on_device(module, s.value)]
-    if not read and on_accelerator(module):
-        read = [s for s in taken if _picks(module, s, index) and _may_lie_there(module, s.value)]
     if not any(_works(module, body, s) for s in read):
         return ""
     loops = list(module.within(body, cst.For))

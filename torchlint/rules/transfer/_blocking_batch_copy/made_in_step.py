@@ -16,10 +16,13 @@ from torchlint.semantic.values.value import CPU
 
 _NAMES = 3
 """Names of names that are looked behind."""
+_FEW_NUMBERS = 3
 
 
 def made_in_step(module: Module, node: cst.Call, transfer: Transfer | None) -> bool:
     """Say whether what a call copies to the device is made in this step of data of the host."""
+    if not _in_training(module, node):
+        return False
     upload = upload_of(module, node)
     if upload is not None:
         new = heat_of(module, upload.node).step and not older_than_loops(module, upload.data)
@@ -27,6 +30,17 @@ def made_in_step(module: Module, node: cst.Call, transfer: Transfer | None) -> b
         return new and _of_host(module, upload.data) and not known
     return transfer is not None and (
         _by_helper(module, transfer.source) or _computed(module, transfer.source)
+    )
+
+
+def _in_training(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether a place runs in each training step, as a part of a loss or of a pass that trains:
+    what generates or encodes has nothing to overlap with."""
+    heat = heat_of(module, node)
+    role = heat.why[-1].node if heat.why else None
+    return heat.train or (
+        isinstance(role, cst.FunctionDef)
+        and (role.name.value == "forward" or "loss" in role.name.value.lower())
     )
 
 
@@ -77,7 +91,11 @@ def _of_host(module: Module, data: cst.BaseExpression) -> bool:
     the same function: then they make a round trip, for which the read waits."""
     value = inferred(module, data)
     tensors = value.tensor or (value.item is not None and value.item.tensor)
-    return not tensors and value.kind != "number" and not _was_on_device(module, data)
+    if tensors or value.kind in ("number", "shape") or _was_on_device(module, data):
+        return False
+    # A few numbers in a pass are as many as their sizes; an empty list is no copy.
+    few = 0 if heat_of(module, data).train else _FEW_NUMBERS
+    return not isinstance(data, cst.List) or len(data.elements) > few
 
 
 def _was_on_device(module: Module, data: cst.BaseExpression) -> bool:
