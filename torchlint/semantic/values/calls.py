@@ -9,7 +9,8 @@ from torchlint.semantic.code.iterated import hands_out
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.tree import is_name, method_called
 from torchlint.semantic.torch import ops
-from torchlint.semantic.torch.spelling import MODEL, called
+from torchlint.semantic.torch.dtypes import DTYPES, OTHER_NAMES
+from torchlint.semantic.torch.spelling import LENGTHS, MODEL, called
 from torchlint.semantic.values import library, methods
 from torchlint.semantic.values.device_choice import chooses_host, passed_constant
 from torchlint.semantic.values.functions import PASS_THROUGH, Functions, has_keyword
@@ -37,6 +38,7 @@ _CHAINS = ops.having("module", "chains")
 _GIVEN = ops.values("gives", "layer")
 _MOVES = ops.having("move")
 _STATELESS = ops.having("layer", "stateless")
+_TYPES = frozenset(f"torch.{each}" for each in (*(d.name for d in DTYPES), *OTHER_NAMES))
 
 
 class Calls(Functions):
@@ -298,7 +300,8 @@ class Calls(Functions):
         first = operands[0].device if operands else None
         given = next((a.device for a in operands if a.device in (CUDA, ACCEL)), None)
         # What is made on the host says more than the role of a parameter beside it.
-        device = module.device or (CPU if first == CPU else given or ACCEL)
+        host = first == CPU or (given is None and self._takes_host(node, module))
+        device = module.device or (CPU if host else given or ACCEL)
         graph = self.graph(node)
         forward = (
             self.values.scopes.method(module.node, "forward")
@@ -375,13 +378,29 @@ class Calls(Functions):
             if given.tensor and given.device is None and text is not None and not arg.star:
                 self.env[text] = given.but(device=device)
 
+    def _takes_host(self, node: cst.Call, module: Value) -> bool:
+        """Say whether the forward of a class in this file, which moves nothing, is given a tensor
+        on the host; a number, and lengths, may lie there beside a network on a device."""
+        if not isinstance(module.node, cst.ClassDef) or self._moves_inputs(module):
+            return False
+        forward = self.values.scopes.method(module.node, "forward")
+        passed = bind(forward, node, True) if forward is not None else {}
+        given = ((name, self.recorded.get(value, UNKNOWN)) for name, value in passed.items())
+        return any(
+            each.tensor and each.device == CPU and each.rank != 0 and not called(name, LENGTHS)
+            for name, each in given
+        )
+
     def _moves_inputs(self, module: Value) -> bool:
-        """Say whether the forward of a class in this file moves anything."""
+        """Say whether the forward of a class in this file moves anything; another type,
+        ``x.to(torch.long)``, is no other place."""
         if not isinstance(module.node, cst.ClassDef):
             return False
         forward = self.values.scopes.method(module.node, "forward")
         return forward is None or any(
-            method_called(call) in _MOVES for call in self.values.tree.within(forward, cst.Call)
+            method_called(call) in _MOVES
+            and not any(self.values.names.name(e.value) in _TYPES for e in call.args[:1])
+            for call in self.values.tree.within(forward, cst.Call)
         )
 
     # -- methods -----------------------------------------------------------------------------------
