@@ -106,7 +106,7 @@ def index_page(catalog: Catalog) -> str:
 
 def rule_page(info: RuleInfo, catalog: Catalog) -> str:
     """Return a rule's page."""
-    why, flagged = _why(info.sections.get("Why", ""))
+    why, flagged = _cut_reasons(info.sections.get("Why", ""))
     parts = [
         f"---\ntitle: {info.code} {info.name}\ndescription: {_quoted(info.title)}\n---",
         f"# {info.name} <small>{info.code}</small>",
@@ -188,7 +188,7 @@ def _chips(info: RuleInfo) -> str:
     )
 
 
-def _why(text: str) -> tuple[str, str]:
+def _cut_reasons(text: str) -> tuple[str, str]:
     """Cut the paragraph that says what is flagged out of the section Why."""
     paragraphs = text.split("\n\n")
     flagged = [part for part in paragraphs if part.startswith("Flagged")]
