@@ -55,7 +55,9 @@ def train(dataset, device):
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(torchlint.__file__).parents[1])}
 ENVIRONMENT.pop("CI", None)  # in a build no run is answered from the last one
-UNWATCHED = "from torchlint.cli import cached_run\ncached_run._own = lambda cache: iter(())\n"
+UNWATCHED = (
+    "from torchlint.cli import cached_run\ncached_run._watched_files = lambda cache: iter(())\n"
+)
 """Lets a repeated run take no notice of torchlint's own files, which somebody may be editing."""
 
 

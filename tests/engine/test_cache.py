@@ -140,7 +140,7 @@ class Project:
         monkeypatch.chdir(folder)
         monkeypatch.delenv("CI", raising=False)
         # Other tests and editors may write to the folders of the import path meanwhile.
-        monkeypatch.setattr(cached_run, "_own", lambda cache: iter(()))
+        monkeypatch.setattr(cached_run, "_watched_files", lambda cache: iter(()))
         monkeypatch.setattr(cache, "code_digest", lambda catalog, exact: "this code")
 
     @property
@@ -438,7 +438,7 @@ def test_the_last_run_rests_on_torchlint_itself(
 ) -> None:
     own = project.folder.parent / "own.py"
     own.write_text("1")
-    monkeypatch.setattr(cached_run, "_own", lambda cache: iter((str(own),)))
+    monkeypatch.setattr(cached_run, "_watched_files", lambda cache: iter((str(own),)))
     project.check()
     assert project.check().repeated
     own.write_text("2")
@@ -449,7 +449,7 @@ def test_own_files_and_import_path_are_watched(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.undo()
-    watched = set(cached_run._own(cache.Cache(load_catalog(), named=False)))
+    watched = set(cached_run._watched_files(cache.Cache(load_catalog(), named=False)))
     assert {entry for entry in sys.path if entry} <= watched
     assert {cached_run.__file__, *(info.path for info in load_catalog().rules)} <= watched
 
@@ -659,7 +659,7 @@ def test_a_warm_run_imports_little(project: Project) -> None:
 import sys
 sys.path[:] = [entry for entry in sys.path if entry]
 from torchlint.cli import cached_run
-cached_run._own = lambda cache: iter(())
+cached_run._watched_files = lambda cache: iter(())
 from torchlint.cli.main import run
 run(["check", ".", *sys.argv[1:]])
 print(*(name for name in ("libcst", "pebble", "torchlint.run.run", "torchlint.cli.check") if name in sys.modules))

@@ -577,13 +577,13 @@ def test_a_program_too_short_to_let_a_devices_first_steps_go_by_is_run_again(
     lab: Profiled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lab.write(train=TRAIN.replace("4096", "1024"), model=MODEL)
-    numbers, held, plain = [], [], live._run
+    numbers, held, plain = [], [], live._run_in_copy
 
     def run_once(wanted: Any, kept: Any, hold: float, show: Any) -> Any:
         held.append(hold)
         return plain(wanted, kept, hold, show)
 
-    monkeypatch.setattr(live, "_run", run_once)
+    monkeypatch.setattr(live, "_run_in_copy", run_once)
     for hold in ({}, {"cpu": 3600.0}):
         monkeypatch.setattr(live, "HOLD_SECONDS", hold)
         ran = lab.profile("--output-format", "json", "--", "train.py")

@@ -363,7 +363,7 @@ class _Once:
 
 @pytest.mark.parametrize(
     ("owner", "name"),
-    [(hits, "_told"), (placing, "text_fix"), (World, "tell")],
+    [(hits, "_reported"), (placing, "text_fix"), (World, "tell")],
     ids=["check", "fix", "explanation"],
 )
 def test_wherever_a_file_turns_out_to_be_misread_it_is_left_to_libcst(

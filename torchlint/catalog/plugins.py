@@ -86,7 +86,7 @@ def _read(package: str, entry: EntryPoint) -> Iterator[RuleInfo | Problem]:
     """Read the rules of one entry point: a rule file, or all in a package and in the folders right
     in it."""
     try:
-        place, dotted = _place(entry)
+        place, dotted = _module_place(entry)
         files = list(_files(place, dotted))
     except (CatalogError, OSError) as error:
         yield _left_out(_expected(entry), package, str(error))
@@ -104,7 +104,7 @@ def _read(package: str, entry: EntryPoint) -> Iterator[RuleInfo | Problem]:
             yield replace(info, package=package, root=root)
 
 
-def _place(entry: EntryPoint) -> tuple[str, str]:
+def _module_place(entry: EntryPoint) -> tuple[str, str]:
     """Return where the module of an entry point lies (a file or a folder), and its dotted name;
     nothing is run.
 

@@ -37,11 +37,11 @@ def portion(run: RunReport, given: Given, typed: Sequence[str]) -> Portion:
         given: the command's parameters.
         typed: the command as it was typed.
     """
-    again = ("torchlint", "check", "--output-format", "agent", *_plain(typed[1:]))
+    again = ("torchlint", "check", "--output-format", "agent", *_without_output_options(typed[1:]))
     return Portion(given["max_tokens"], given["skip"], again, _programs(run))
 
 
-def _plain(typed: Sequence[str]) -> list[str]:
+def _without_output_options(typed: Sequence[str]) -> list[str]:
     """Return the words of a command without the options that say how and where it prints."""
     kept: list[str] = []
     words = iter(typed)

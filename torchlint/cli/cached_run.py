@@ -204,7 +204,7 @@ def _watched(found: Scope, cache: Cache) -> Iterator[str]:
             yield former
     yield from _read_early(found)
     yield from _modules(found, cache)
-    yield from _own(cache)
+    yield from _watched_files(cache)
 
 
 def _read_early(found: Scope) -> Iterator[str]:
@@ -241,7 +241,7 @@ def _modules(found: Scope, cache: Cache) -> Iterator[str]:
             yield f"{path}.py"
 
 
-def _own(cache: Cache) -> Iterator[str]:
+def _watched_files(cache: Cache) -> Iterator[str]:
     """Yield torchlint's own files, those of plugins, and the folders where more of these would be
     installed."""
     import torchlint

@@ -54,14 +54,14 @@ def clean_command(paths: tuple[str, ...], **given: Any) -> int:
     count = sum(
         _unlinked(path)
         for root in dict.fromkeys(settings.root for settings in found)
-        for path in _left(root)
+        for path in _leftovers(root)
     )
     if count:
         emit(f"Removed {pluralise(count, 'temporary file')}\n")
     return int(failed)
 
 
-def _left(root: str) -> Iterator[str]:
+def _leftovers(root: str) -> Iterator[str]:
     """Yield the temporary files below a folder that nobody can be writing any more."""
     for folder, folders, files in os.walk(root):
         folders[:] = [name for name in folders if name not in DEFAULT_EXCLUDE]

@@ -108,7 +108,7 @@ def _documents(
                     f"{visible_path(document.filename)}: not analysed: {visible(document.left_out)}"
                 )
                 continue
-            asked = _of(document.filename, places)
+            asked = _places_in(document.filename, places)
             for each in asked:
                 fault = _fault(document, each)
                 if fault:
@@ -151,8 +151,8 @@ def _reports(
                 if (info := catalog.find(word)) is not None
             }
         )
-        off = _off(settings, catalog, relative, job.codes, given)
-        asked[document.filename] = Asked(_of(document.filename, places), off, tuple(named))
+        off = _why_off(settings, catalog, relative, job.codes, given)
+        asked[document.filename] = Asked(_places_in(document.filename, places), off, tuple(named))
         jobs.append(job)
     options_ = (
         RunOptions(jobs=given["jobs"] or None, timeout=documents[0][1].settings.timeout)
@@ -163,7 +163,7 @@ def _reports(
         yield from reports
 
 
-def _of(filename: str, places: Mapping[str, tuple[Place, ...]]) -> tuple[Place, ...]:
+def _places_in(filename: str, places: Mapping[str, tuple[Place, ...]]) -> tuple[Place, ...]:
     """Return the places in a file that was found under a name, which may be spelled otherwise than
     the user did."""
     if filename in places:
@@ -172,7 +172,7 @@ def _of(filename: str, places: Mapping[str, tuple[Place, ...]]) -> tuple[Place, 
     return places[same[0]] if same else places.get("-", ())
 
 
-def _off(
+def _why_off(
     settings: Settings, catalog: Catalog, relative: str, codes: frozenset[str], given: Given
 ) -> dict[str, str]:
     """Return why each rule that is off for a file is off."""

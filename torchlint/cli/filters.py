@@ -56,9 +56,9 @@ class Filters:
     @property
     def keep(self) -> Keep | None:
         """What takes findings out of the report of a file; None where nothing does."""
-        return None if self.baselines is None and self.since is None else self._keep
+        return None if self.baselines is None and self.since is None else self._filtered
 
-    def _keep(self, target: Target, report: FileReport) -> FileReport:
+    def _filtered(self, target: Target, report: FileReport) -> FileReport:
         """Return the report of a file without the findings that are left out."""
         wanted = self.since.keep(target, report) if self.since is not None else report
         return self.baselines.keep(target, report, wanted) if self.baselines is not None else wanted

@@ -109,7 +109,7 @@ def _apply(found: Scope, catalog: Catalog, given: Given, cache: Cache | None) ->
         emit_bytes(session.fixed_stdin(run))
     report_undone(run, given)
     if not given["quiet"]:
-        complain(_joint(session, run) + _told(run, "Fixed") + _granted(run))
+        complain(_joint(session, run) + _closing_line(run, "Fixed") + _granted(run))
     return exit_code(run, False)
 
 
@@ -141,7 +141,7 @@ def preview(found: Scope, catalog: Catalog, given: Given, cache: Cache | None) -
         emit_bytes(_patch(session, run))
     report_undone(run, given)
     if not given["quiet"]:
-        complain(_joint(session, run) + _told(run, "Would fix") + _granted(run))
+        complain(_joint(session, run) + _closing_line(run, "Would fix") + _granted(run))
     return exit_code(run, differs)
 
 
@@ -151,7 +151,7 @@ def _joint(session: Session, run: RunReport) -> str:
     return "".join(f"{visible(line)}\n" for line in session.joint if written)
 
 
-def _told(run: RunReport, verb: str) -> str:
+def _closing_line(run: RunReport, verb: str) -> str:
     """Return the closing line of `fix`: what was done, and what only unsafe fixes would do."""
     unwritten = any(run.notes(NoteKind.UNWRITTEN))
     line = "Nothing was fixed." if unwritten else "Nothing to fix."

@@ -127,7 +127,7 @@ class Settling:
         for at, finding in self._candidates():
             if self._refused(at, finding):
                 continue
-            parts = dict(_parts(self.files[at].target.found.path, finding))
+            parts = dict(_edits_by_file(self.files[at].target.found.path, finding))
             if any(_meets(edit, taken.get(path, ())) for path in parts for edit in parts[path]):
                 continue
             for path, edits in parts.items():
@@ -139,7 +139,7 @@ class Settling:
         """Say whether a fix is not for this run, and note why."""
         assert finding.fix is not None
         own = self.files[at].target
-        for path, edits in _parts(own.found.path, finding):
+        for path, edits in _edits_by_file(own.found.path, finding):
             kind, reason = self._reason(path, finding, own, edits)
             if reason:
                 name = next((p.filename for p in finding.fix.elsewhere if p.path == path), "")
@@ -204,7 +204,7 @@ class Settling:
         for at, finding in chosen:
             safe = finding.fix is not None and finding.fix.safety is Safety.SAFE
             self._applied.setdefault(at, []).append(finding)
-            parts = _parts(self.files[at].target.found.path, finding)
+            parts = _edits_by_file(self.files[at].target.found.path, finding)
             self._join(path for path, _ in parts)
             for path, each in parts:
                 edits.setdefault(path, set()).update(each)
@@ -250,10 +250,10 @@ class Settling:
         files have `moved` with the text.
         """
         found = []
-        held = self._held() if changed else frozenset()
+        held = self._answers_still_right() if changed else frozenset()
         for file in self.files if changed else ():
             path, rests = file.target.found.path, file.report.rests_on
-            if rests is None or not held.issuperset(_asked(file)):
+            if rests is None or not held.issuperset(_answers_used(file)):
                 because = changed
             else:
                 because = changed & {other for other, _ in rests}
@@ -262,12 +262,14 @@ class Settling:
                 self._because[path] = self._because.get(path, frozenset()) | because
         return found
 
-    def _held(self) -> frozenset[Fact]:
+    def _answers_still_right(self) -> frozenset[Fact]:
         """Return the answers to questions about all files that are still right, now that some files
         say something else."""
         asked: dict[str, dict[Fact, None]] = {}
         for file in self.files:
-            asked.setdefault(file.target.settings.root, {}).update(dict.fromkeys(_asked(file)))
+            asked.setdefault(file.target.settings.root, {}).update(
+                dict.fromkeys(_answers_used(file))
+            )
         unsaved = tuple(sorted(self._texts.items()))
         jobs = []
         for root, facts in asked.items():
@@ -352,7 +354,7 @@ class Settling:
             fixes=(*self._fixes.get(path, ()), *fixes),
             notes=tuple(dict.fromkeys((*less, *report.notes))),
         )
-        self.told += _told(mine)
+        self.told += _lines_of_fixes(mine)
 
 
 def unchanged(report: FileReport) -> FileReport:
@@ -360,12 +362,12 @@ def unchanged(report: FileReport) -> FileReport:
     return replace(report, applied=0, edits=0, unsafe=0, fixes=(), before="", after="", cells=())
 
 
-def _asked(file: Analysed) -> Iterator[Fact]:
+def _answers_used(file: Analysed) -> Iterator[Fact]:
     """Yield the answers to questions about all files that a report rests on."""
     return (fact for fact in file.report.rests_on or () if fact[1].startswith(ASKED))
 
 
-def _parts(own: str, finding: Finding) -> list[tuple[str, tuple[Edit, ...]]]:
+def _edits_by_file(own: str, finding: Finding) -> list[tuple[str, tuple[Edit, ...]]]:
     """Return the files that a fix changes, each with its edits: the finding's own first."""
     assert finding.fix is not None
     others = [(part.path, part.edits) for part in finding.fix.elsewhere]
@@ -382,7 +384,7 @@ def _meets(edit: Edit, others: Iterable[Edit]) -> bool:
     )
 
 
-def _told(findings: Iterable[Finding]) -> Iterator[str]:
+def _lines_of_fixes(findings: Iterable[Finding]) -> Iterator[str]:
     """Yield a line for each fix; those of neighbours are often the same one."""
     known = set()
     for finding in findings:

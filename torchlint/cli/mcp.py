@@ -62,13 +62,13 @@ def check(
     """Find PyTorch code in files or folders that wastes a GPU: place, why, patch, proof. `select`
     names rules; `skip` leaves out findings that were read before."""
     shown = ["--max-tokens", str(max_tokens), "--skip", str(skip)]
-    return _ran("check", *_AGENT, *shown, *_chosen(select), "--", *(paths or ["."]))
+    return _printed("check", *_AGENT, *shown, *_chosen(select), "--", *(paths or ["."]))
 
 
 def explain(subject: str) -> str:
     """Say why a line (train.py:88) is flagged or silent, or print the manual of a rule (TL101)."""
     line = subject.rpartition(":")[2].isdigit()
-    return _ran(*(["check", "--explain"] if line else ["rule"]), "--", subject)
+    return _printed(*(["check", "--explain"] if line else ["rule"]), "--", subject)
 
 
 def fix(
@@ -80,7 +80,7 @@ def fix(
     """Show fixes as a patch; `unsafe` shows those too that may change results. With `apply`
     files are written: verify first."""
     options = ["--unsafe-fixes"] * unsafe + ["--apply"] * apply
-    return _ran("fix", *options, *_chosen(select), "--", *(paths or ["."]))
+    return _printed("fix", *options, *_chosen(select), "--", *(paths or ["."]))
 
 
 def verify(
@@ -101,14 +101,14 @@ def verify(
     where = paths or ["."]
     if wrong := next((path for path in where if path.startswith("-")), None):
         return f"torchlint: error: {wrong} is no path\nexit code 2\n"
-    return _ran("verify", *_AGENT, *options, *_chosen(select), *where, "--", *program)
+    return _printed("verify", *_AGENT, *options, *_chosen(select), *where, "--", *program)
 
 
 def _chosen(select: Sequence[str] | None) -> list[str]:
     return [f"--select={','.join(select)}"] if select else []
 
 
-def _ran(*words: str) -> str:
+def _printed(*words: str) -> str:
     """Run a command and return what it printed, errors and exit code too: 1 means findings."""
     done = subprocess.run(
         [sys.executable, "-c", _COMMAND, *words],

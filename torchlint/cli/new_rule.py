@@ -99,7 +99,7 @@ def _plugin_rule(home: Path, family: str, name: str) -> list[str]:
         {
             path: text
             for path, text in files.items()
-            if path.endswith(f"/{name}.py") or _new(home / path)
+            if path.endswith(f"/{name}.py") or _is_free(home / path)
         },
     )
     return ["python -m pytest", f"torchlint rule {code}"]
@@ -114,7 +114,7 @@ def _plugin(family: str, name: str) -> list[str]:
             "family"
         )
     folder, files = new_rule.plugin(family, name, code)
-    if not _new(Path(folder)):
+    if not _is_free(Path(folder)):
         raise UsageError(
             f"rule --new: {folder} is there already; run this inside it to add a rule to it"
         )
@@ -195,13 +195,13 @@ def _next(prefix: str, folder: Path) -> str:
     return f"{letters}{number}"
 
 
-def _new(path: Path) -> bool:
+def _is_free(path: Path) -> bool:
     return not os.path.lexists(path)
 
 
 def _write(base: Path, files: Mapping[str, str]) -> None:
     for path in files:
-        if not _new(base / path):
+        if not _is_free(base / path):
             raise UsageError(
                 f"rule --new: {visible_path(str(base / path))} is there already; nothing was "
                 "written"

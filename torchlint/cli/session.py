@@ -166,16 +166,16 @@ class Session:
                 self._settle(reports, options)
             else:
                 for report, document, target in reports:
-                    self._done(report, document, target)
+                    self._take_report(report, document, target)
 
     def _reports(
         self, targets: list[Target], options: RunOptions
     ) -> Generator[tuple[FileReport, Document, Target], None, None]:
-        with closing(self._run(self._jobs(targets), len(targets), options)) as reports:
+        with closing(self._run_jobs(self._jobs(targets), len(targets), options)) as reports:
             for report in reports:  # in the order of the jobs
                 yield report, *self._pending.popleft()
 
-    def _run(
+    def _run_jobs(
         self,
         jobs: Iterable[Job],
         total: int,
@@ -216,13 +216,13 @@ class Session:
                 self.catalog,
                 self.apply,
                 self._job,
-                lambda jobs: self._run(jobs, len(jobs), options, analyse_among, again=True),
+                lambda jobs: self._run_jobs(jobs, len(jobs), options, analyse_among, again=True),
                 lambda jobs: run(jobs, options, confirm_job),
             )
             settling.settle()
             self.joint += settling.told
         for file in files:
-            self._done(file.report, file.document, file.target, file.together)
+            self._take_report(file.report, file.document, file.target, file.together)
 
     def report(self) -> RunReport:
         """Return what is known so far."""
@@ -254,10 +254,10 @@ class Session:
             try:
                 document = read_target(target)
             except TooLargeError as error:
-                self._note(name, _bare(error, name))
+                self._note(name, _words_of_error(error, name))
                 continue
             except SourceError as error:
-                self.files.append(_unreadable(name, _bare(error, name), error.place))
+                self.files.append(_unreadable(name, _words_of_error(error, name), error.place))
                 continue
             if document.left_out:
                 self._note(name, document.left_out)
@@ -279,7 +279,7 @@ class Session:
             ignore_noqa=self.ignore_noqa,
         )
 
-    def _done(
+    def _take_report(
         self,
         report: FileReport,
         document: Document | None,
@@ -399,7 +399,7 @@ class Session:
         options = RunOptions(jobs=settings.jobs or None, timeout=settings.timeout)
         targets = [self._changed[index] for index in self._unchanged]
         jobs = [dataclasses.replace(self._job(*each), fix="", silence=None) for each in targets]
-        with closing(self._run(jobs, len(jobs), options)) as reports:
+        with closing(self._run_jobs(jobs, len(jobs), options)) as reports:
             for index, (_, target), found in zip(self._unchanged, targets, reports, strict=True):
                 report = self._to_see(found, target)
                 unwritten = (n for n in self.files[index].notes if n.kind is NoteKind.UNWRITTEN)
@@ -463,7 +463,7 @@ def exit_code(run: RunReport, gated: bool) -> int:
     return 1 if gated or broken or any(run.notes(*FAILING)) else 0
 
 
-def _bare(error: Exception, filename: str) -> str:
+def _words_of_error(error: Exception, filename: str) -> str:
     """Return an error's words without the file's name, which every report puts in front."""
     return str(error).removeprefix(f"{filename}: ")
 

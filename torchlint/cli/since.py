@@ -45,7 +45,7 @@ class Since:
         """
         named = [os.path.realpath(path) for path in scope.named or (os.curdir,)]
         self._named = {self._top(_folder(path)) for path in named}
-        self._of(named[0])  # also where there are no files
+        self._changes_around(named[0])  # also where there are no files
         return replace(
             scope,
             targets=tuple(target for target in scope.targets if self._lines(target) is not None),
@@ -63,9 +63,9 @@ class Since:
         )
 
     def _lines(self, target: Target) -> ChangedLines | None:
-        return self._of(os.path.dirname(target.found.path)).lines(target.found.path)
+        return self._changes_around(os.path.dirname(target.found.path)).lines(target.found.path)
 
-    def _of(self, path: str) -> Changes:
+    def _changes_around(self, path: str) -> Changes:
         folder = _folder(path)
         top = self._top(folder)
         if not top:

@@ -105,7 +105,7 @@ class Applying:
         units = [self.units[name] for name in proof.proven]
         if units:
             try:
-                outcome = f"{self._write(units, report)}{_left(report)}"
+                outcome = f"{self._write(units, report)}{_what_is_left(report)}"
                 proof = replace(proof, outcome=outcome, written=proof.proven)
             except TorchlintError as error:
                 self.code = 1
@@ -165,7 +165,7 @@ class Applying:
         return self._committer.prepared(commits)
 
 
-def _left(report: Report) -> str:
+def _what_is_left(report: Report) -> str:
     """Say that there is more to prove where fixes overlap with others."""
     count = sum(line.endswith(OVERLAPS) for line in report.skipped)
     if not count:

@@ -403,13 +403,13 @@ class _Line:
     def wrapped(self, limit: int, aligned: bool) -> list[Change] | None:
         """Return the changes that bring the line within the limit, or nearer to it; None where
         there are none."""
-        whole = self._over([], limit)
-        for way in self._ways(limit, aligned):
-            if way and self._over(way, limit) < whole:
+        whole = self._excess([], limit)
+        for way in self._wrappings(limit, aligned):
+            if way and self._excess(way, limit) < whole:
                 return way
         return None
 
-    def _ways(self, limit: int, aligned: bool) -> Iterator[list[Change]]:
+    def _wrappings(self, limit: int, aligned: bool) -> Iterator[list[Change]]:
         """Yield the ways to wrap the line, the best first; an empty one stands for none.
 
         As black does it: of the brackets the outer ones first, what is in them on a line of its own
@@ -431,7 +431,7 @@ class _Line:
         yield self._where_fits(self._in_new_parentheses(), limit)
 
     def _where_fits(self, way: list[Change], limit: int) -> list[Change]:
-        return [] if self._over(way, limit) else way
+        return [] if self._excess(way, limit) else way
 
     def _edited(self, pair: _Pair) -> bool:
         """Say whether a fix changes something in a pair of brackets."""
@@ -453,7 +453,7 @@ class _Line:
                 found += 2 if each.string == "," else 1
         return found
 
-    def _over(self, changes: list[Change], limit: int) -> int:
+    def _excess(self, changes: list[Change], limit: int) -> int:
         """Return by how much the lines that changes make pass the limit, all in all."""
         text, at = "", 0
         for low, high, new in changes:
@@ -498,7 +498,7 @@ class _Line:
         """Return where the white space behind a column ends."""
         return len(self.text) - len(self.text[column:].lstrip())
 
-    def _before(self, column: int) -> int:
+    def _end_before(self, column: int) -> int:
         """Return where the white space before a column starts."""
         return len(self.text[:column].rstrip())
 
@@ -550,7 +550,7 @@ class _Line:
 
     def _in_one_line(self, pair: _Pair) -> list[Change]:
         """Put what stands in brackets on a line of its own."""
-        end = self._before(pair.end)
+        end = self._end_before(pair.end)
         if pair.commas and pair.commas[-1] >= end:
             return []  # A comma at the end asks for one argument a line.
         if pair.index and end - pair.start < _SHORT:
@@ -566,7 +566,7 @@ class _Line:
         if pair.unfit or pair.index or not pair.commas:
             return []
         inner = f"\n{self.indent}{self.step}"
-        end = self._before(pair.end)
+        end = self._end_before(pair.end)
         out = [(pair.start, self._gap(pair.start), inner)]
         out += [(each, self._gap(each), inner) for each in pair.commas if each < end]
         comma = "" if pair.commas[-1] >= end else ","

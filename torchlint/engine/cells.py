@@ -207,11 +207,11 @@ class _Telling:
     def finding(self, finding: Finding) -> Finding:
         place = self.layout.place_of(finding.start.row)
         fix = finding.fix
-        start = _within(finding.start, place)
+        start = _position_in_cell(finding.start, place)
         return replace(
             finding,
             start=start,
-            end=_within(finding.end, place),
+            end=_position_in_cell(finding.end, place),
             statement=max(finding.statement - place.row + 1, 1),
             statement_end=max(finding.statement_end - place.row + 1, 1),
             fix=fix
@@ -233,7 +233,7 @@ class _Telling:
 
     def edit(self, edit: Edit) -> Edit:
         place = self.layout.place_of(edit.start.row)
-        start, end = _within(edit.start, place), _within(edit.end, place)
+        start, end = _position_in_cell(edit.start, place), _position_in_cell(edit.end, place)
         index = self.indices[place.row]
         try:
             span = Span(index.offset(start), index.offset(end))
@@ -270,7 +270,7 @@ def reason_in_cell(reason: Reason, layout: Layout, filename: str) -> Reason:
     return Reason(reason.text, reason.filename, row, cell.number)
 
 
-def _within(position: Position, place: Place) -> Position:
+def _position_in_cell(position: Position, place: Place) -> Position:
     return Position(max(position.row - place.row + 1, 1), position.column)
 
 

@@ -131,7 +131,7 @@ class _Run:
         kept = self._sound(text, [], chosen)
         taken = set(map(id, kept))
         for found in chosen:
-            if id(found) not in taken and not self._holds(text, [found]):
+            if id(found) not in taken and not self._verdict_holds(text, [found]):
                 self.refused.add(_key(found))
                 self.notes.append(_bug(found, "its fix would break the file; please report this"))
         self.applied += kept
@@ -149,14 +149,14 @@ class _Run:
 
     def _sound(self, text: str, kept: list[Finding], more: list[Finding]) -> list[Finding]:
         """Return `kept` with those of `more` that can be added, by halving."""
-        if not more or self._holds(text, kept + more):
+        if not more or self._verdict_holds(text, kept + more):
             return kept + more
         if len(more) == 1:
             return kept
         middle = len(more) // 2
         return self._sound(text, self._sound(text, kept, more[:middle]), more[middle:])
 
-    def _holds(self, text: str, chosen: list[Finding]) -> bool:
+    def _verdict_holds(self, text: str, chosen: list[Finding]) -> bool:
         return self.verdict.holds(text, edits_of(chosen), spliced(text, edits_of(chosen)))
 
 

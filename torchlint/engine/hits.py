@@ -137,7 +137,7 @@ def hits(
             for node in check.nodes(module, node_type):
                 try:
                     for hit in check(node, module):
-                        found.append((rule, _told(module, rule, hit, strict, unfixable)))
+                        found.append((rule, _reported(module, rule, hit, strict, unfixable)))
                 except (RecursionError, MemoryError, MisreadError):
                     raise
                 except Exception as error:
@@ -145,7 +145,9 @@ def hits(
     return found, crashes
 
 
-def _told(module: Module, rule: Rule, hit: Hit, strict: bool, unfixable: Collection[str]) -> Hit:
+def _reported(
+    module: Module, rule: Rule, hit: Hit, strict: bool, unfixable: Collection[str]
+) -> Hit:
     """Return a hit as it is reported; whatever is wrong with it is raised here, where the rule is
     known."""
     if not isinstance(hit, Hit) or not isinstance(hit.node, cst.CSTNode):

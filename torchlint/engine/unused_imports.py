@@ -35,7 +35,7 @@ def without_imports(module: Module, fix: Fix, *, partly: bool) -> tuple[Fix, lis
 
     @cache
     def kept() -> Set[str]:
-        return {word for code in _new(module, fix) for word in _WORD.findall(code)}
+        return {word for code in _new_code(module, fix) for word in _WORD.findall(code)}
 
     found = spare_imports(module, gone, kept, partly=partly)
     spare = [each for each in found if each.is_spare]
@@ -43,7 +43,7 @@ def without_imports(module: Module, fix: Fix, *, partly: bool) -> tuple[Fix, lis
     return whole, [each for each in found if not each.is_spare]
 
 
-def _new(module: Module, fix: Fix) -> Iterator[str]:
+def _new_code(module: Module, fix: Fix) -> Iterator[str]:
     """Yield the code that a fix writes."""
     for edit in fix.edits:
         match edit:

@@ -198,7 +198,7 @@ class Beliefs:
 
     def _noun(self, node: cst.CSTNode, value: Value) -> str:
         if value.tensor:
-            return f"tensor {self._place(node, value)}"
+            return f"tensor {self._where_it_lives(node, value)}"
         if value.kind == "batch":
             unknown = "of a loader, not known to be on the accelerator"
             return f"batch {_PLACES.get(value.device or '', unknown)}"
@@ -226,7 +226,7 @@ class Beliefs:
             return value.kind + _classes(value)
         return _KINDS.get(value.kind, value.kind)
 
-    def _place(self, node: cst.CSTNode, value: Value) -> str:
+    def _where_it_lives(self, node: cst.CSTNode, value: Value) -> str:
         if value.device is not None:
             return _PLACES[value.device]
         if value.origin in ("model", "loss", "forward"):

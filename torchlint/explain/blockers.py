@@ -76,7 +76,7 @@ class Search:
     def blocked(self, rule: Rule, check: Mark, node: cst.CSTNode) -> Blocked | Looked | None:
         """Return what keeps a check silent about a node; None where it speaks, or does not look at
         such a node."""
-        runs = [self._run(check, node, policies, {}) for policies in _BASES]
+        runs = [self._run_check(check, node, policies, {}) for policies in _BASES]
         if runs[0][0] is not None:
             return None
         found = self._because(rule, check, node, runs)
@@ -103,12 +103,12 @@ class Search:
                 left -= 1
                 if left < 0:
                     return None
-                hit, told = self._run(check, node, policies, {key: instead})
+                hit, told = self._run_check(check, node, policies, {key: instead})
                 if hit is not None:
                     return Blocked(rule, node, hit, self._needed(check, node, policies, told))
         return None
 
-    def _run(
+    def _run_check(
         self,
         check: Mark,
         node: cst.CSTNode,
@@ -152,7 +152,7 @@ class Search:
             rest = policies - {Policy.ON_DEVICE}
             base = {answer.key: answer.given for answer in others}
             for answer in device:
-                hit, _ = self._run(check, node, rest, {**base, answer.key: answer.given})
+                hit, _ = self._run_check(check, node, rest, {**base, answer.key: answer.given})
                 if hit is not None:
                     device = [answer]
                     break

@@ -78,7 +78,7 @@ class Spots:
         if found is None:
             return None
         statement, first, last = found
-        nodes = tuple(node for node in self._own(statement) if self._covers(node, place))
+        nodes = tuple(node for node in self._own_nodes(statement) if self._covers(node, place))
         around = (
             *(above for above in self.module.ancestors(statement) if isinstance(above, _HOLDERS)),
             self.module.root,
@@ -118,7 +118,7 @@ class Spots:
             return None
         first, last = self.index.position(ends[0].start).row, self.index.position(ends[1].end).row
         if isinstance(node, _COMPOUND):
-            parts = [part for part in self._own(node) if part is not node]
+            parts = [part for part in self._own_nodes(node) if part is not node]
             spans = [span for span in map(self.span, parts) if span is not None]
             last = max([first, *(self.index.position(span.end).row for span in spans)])
             first = min(
@@ -126,7 +126,7 @@ class Spots:
             )  # decorators
         return first, last
 
-    def _own(self, statement: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    def _own_nodes(self, statement: cst.CSTNode) -> Iterator[cst.CSTNode]:
         """Yield a statement and what lies in it; of a compound one, without its blocks."""
         blocks = list(self._blocks(statement)) if isinstance(statement, _COMPOUND) else []
         order, end = self.module.tree.order, self.module.tree.end

@@ -60,7 +60,7 @@ class Origins:
                     return (
                         f"`{self.module.shown(node)}` = `{self.module.shown(made[0])}`",
                         made[0],
-                        self._behind(made[0]),
+                        self._next_in_chain(made[0]),
                     )
                 return "", None, None
             case cst.Attribute(value=inner) | cst.Subscript(value=inner):
@@ -87,8 +87,12 @@ class Origins:
         found = definitions[0]
         match found:
             case cst.Assign(value=value) | cst.AnnAssign(value=cst.BaseExpression() as value):
-                part = self._part(found, node, value)
-                return f"`{node.value}` = `{self.module.shown(part)}`", found, self._behind(part)
+                part = self._unpacked_part(found, node, value)
+                return (
+                    f"`{node.value}` = `{self.module.shown(part)}`",
+                    found,
+                    self._next_in_chain(part),
+                )
             case cst.AugAssign(value=value):
                 return f"`{node.value}` grows by `{self.module.shown(value)}`", found, value
             case cst.For(iter=iterated):
@@ -114,7 +118,9 @@ class Origins:
             return [loop]
         return definitions_of(self.module, node)
 
-    def _part(self, assign: cst.CSTNode, name: cst.Name, value: cst.BaseExpression) -> cst.CSTNode:
+    def _unpacked_part(
+        self, assign: cst.CSTNode, name: cst.Name, value: cst.BaseExpression
+    ) -> cst.CSTNode:
         """Return the part of an unpacked tuple that a name gets: ``x, y = x.to(device),
         y.to(device)``."""
         match assign, value:
@@ -155,7 +161,7 @@ class Origins:
             return False
         return inferred(self.module, call).device != inferred(self.module, func.value).device
 
-    def _behind(self, made: cst.CSTNode) -> cst.CSTNode | None:
+    def _next_in_chain(self, made: cst.CSTNode) -> cst.CSTNode | None:
         """Return where to go on behind an assignment's right side, which has been told."""
         if isinstance(made, cst.Call) and self._moves(made):
             return self._target_of(made)

@@ -68,7 +68,7 @@ class Verdicts:
         """Return the verdicts on a line, what is flagged first."""
         found: dict[tuple[str, Span], Verdict] = {}
         for placed, stronger in self._judged:
-            if self._here(placed.span, spot, place):
+            if self._covers_place(placed.span, spot, place):
                 found.setdefault((placed.rule.code, placed.span), self._on_hit(placed, stronger))
         silent = set()
         every = list(self._blocked(spot, place))
@@ -97,7 +97,7 @@ class Verdicts:
             )
         )
 
-    def _here(self, span: Span, spot: Spot, place: Place) -> bool:
+    def _covers_place(self, span: Span, spot: Spot, place: Place) -> bool:
         start, end = self.spots.index.position(span.start), self.spots.index.position(span.end)
         if not spot.first <= start.row <= spot.last:
             return False
@@ -167,7 +167,7 @@ class Verdicts:
 
         def on_line(hit: Hit) -> bool:
             span = self.spots.span(hit.node)
-            return span is not None and self._here(span, spot, place)
+            return span is not None and self._covers_place(span, spot, place)
 
         subjects = frozenset(node for node in spot.nodes if self.beliefs.worth(node))
         search = Search(self.module, subjects, on_line)
@@ -191,14 +191,14 @@ class Verdicts:
         }
         for each in silent:
             written = any(_written(fact.subject) for fact in each.because)
-            plain = any(map(self._plain, each.because)) and not isinstance(
+            plain = any(map(self._is_number, each.because)) and not isinstance(
                 each.node, (cst.Call, cst.Subscript)
             )
             obvious = written or plain
             if (each.rule.code, each.hit.node) not in inner and not obvious:
                 yield each
 
-    def _plain(self, answer: Answer) -> bool:
+    def _is_number(self, answer: Answer) -> bool:
         """Say whether a fact is that something is a number or a truth value, as the reader sees."""
         subject = answer.subject if answer.question in ("inferred", "on_device") else None
         return subject is not None and inferred(self.module, subject).kind in (
@@ -230,7 +230,7 @@ class Verdicts:
         if answer.question in ("inferred", "on_device") and subject is not None:
             return self.beliefs.sentence(subject)
         if isinstance(answer.answer, Arguments) and isinstance(answer.given, Arguments):
-            return self._given(answer.answer, answer.given)
+            return self._deciding_argument(answer.answer, answer.given)
         words = QUESTIONS[answer.question]
         sentence = words.yes if answer.answer else words.no
         return sentence.format(
@@ -238,7 +238,7 @@ class Verdicts:
             answer=self._shown(answer.answer),
         )
 
-    def _given(self, true: Arguments, imagined: Arguments) -> str:
+    def _deciding_argument(self, true: Arguments, imagined: Arguments) -> str:
         """Return the argument that decided."""
         gone = [(name, arg) for name, arg in true.named.items() if name not in imagined.named]
         if not gone:

@@ -50,10 +50,10 @@ class Columns:
         """Return the range of a span of the client's text."""
         ends = (self.index.position(span.start), self.index.position(span.end))
         return lsp.Range(
-            *(lsp.Position(end.row - 1, self._units(self._before(end))) for end in ends)
+            *(lsp.Position(end.row - 1, self._units(self._text_before(end))) for end in ends)
         )
 
-    def _before(self, place: Position) -> str:
+    def _text_before(self, place: Position) -> str:
         return self.index.line(place.row)[: place.column - 1]
 
     def line(self, row: int) -> lsp.Range:

@@ -140,7 +140,7 @@ def _data(finding: Finding, places: Places) -> dict[str, Any]:
     fix = finding.fix
     if fix is not None and not fix.withheld and not fix.elsewhere:
         edits = [
-            {"uri": uri, "range": _plain(edit.range), "newText": edit.new_text}
+            {"uri": uri, "range": _as_mapping(edit.range), "newText": edit.new_text}
             for uri, group in text_edits(fix, places).items()
             for edit in group
         ]
@@ -155,7 +155,7 @@ def _data(finding: Finding, places: Places) -> dict[str, Any]:
     return data
 
 
-def _plain(span: lsp.Range) -> dict[str, dict[str, int]]:
+def _as_mapping(span: lsp.Range) -> dict[str, dict[str, int]]:
     return {
         name: {"line": place.line, "character": place.character}
         for name, place in (("start", span.start), ("end", span.end))
@@ -197,7 +197,7 @@ def difference(place: Place, before: str, after: str) -> list[lsp.TextEdit]:
         None, old, new, autojunk=False
     ).get_opcodes():
         if kind != "equal":
-            where = place.columns.range(_at(old, start), _at(old, end))
+            where = place.columns.range(_line_after(old, start), _line_after(old, end))
             edits.append(lsp.TextEdit(where, "".join(new[low:high])))
     return edits
 
@@ -207,7 +207,7 @@ def _lines(text: str) -> list[str]:
     return [text[start:end] for start, end in pairwise(starts)]
 
 
-def _at(lines: Sequence[str], count: int) -> Position:
+def _line_after(lines: Sequence[str], count: int) -> Position:
     """Return where the line after so many begins; the end of the text for one after the last."""
     if count < len(lines):
         return Position(count + 1, 1)

@@ -150,8 +150,8 @@ class Documents:
         """Return the texts of what is open under a key."""
         book = self.books.get(key)
         if book is None:
-            return {None: self._place(self.buffers[key])}
-        return {number: self._place(buffer) for number, buffer in self._cells(book)}
+            return {None: self._place_of(self.buffers[key])}
+        return {number: self._place_of(buffer) for number, buffer in self._cells(book)}
 
     def texts(self) -> tuple[tuple[str, str], ...]:
         """Return the open files of Python by path, links of their folders resolved: other files may
@@ -168,10 +168,10 @@ class Documents:
         resolved; None where it is not open."""
         for uri, buffer in self.buffers.items():
             if uri not in self._owners and os.path.realpath(path_of(uri) or os.sep) == path:
-                return self._place(buffer)
+                return self._place_of(buffer)
         return None
 
-    def _place(self, buffer: Buffer) -> Place:
+    def _place_of(self, buffer: Buffer) -> Place:
         return Place(buffer.uri, buffer.version, Columns(buffer.text, self.encoding))
 
 

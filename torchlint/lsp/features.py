@@ -68,7 +68,7 @@ def _changed(ls: Server, params: lsp.DidChangeTextDocumentParams) -> None:
         ls.renew_importers(params.text_document.uri)
 
 
-def _closed(ls: Server, params: lsp.DidCloseTextDocumentParams) -> None:
+def _on_close(ls: Server, params: lsp.DidCloseTextDocumentParams) -> None:
     uri = params.text_document.uri
     if ls.documents.close(uri):
         ls.analyses.drop(uri)
@@ -212,7 +212,7 @@ _HANDLERS: tuple[tuple[str, Callable[..., Any], Any], ...] = (
     (lsp.TEXT_DOCUMENT_DID_OPEN, _opened, None),
     (lsp.TEXT_DOCUMENT_DID_CHANGE, _changed, None),
     (lsp.TEXT_DOCUMENT_DID_SAVE, _disk_changed, None),
-    (lsp.TEXT_DOCUMENT_DID_CLOSE, _closed, None),
+    (lsp.TEXT_DOCUMENT_DID_CLOSE, _on_close, None),
     (lsp.NOTEBOOK_DOCUMENT_DID_OPEN, _book_opened, None),
     (lsp.NOTEBOOK_DOCUMENT_DID_CHANGE, _book_changed, None),
     (lsp.NOTEBOOK_DOCUMENT_DID_SAVE, _disk_changed, None),

@@ -37,7 +37,7 @@ def hover(
             found.setdefault(info.code, span)
     for finding in findings:
         span = place.columns.range(finding.start, finding.end)
-        if not found and _holds(span, at):
+        if not found and _span_holds(span, at):
             found = {finding.code: span}
             if finding.measured is not None:
                 told = f"Fixing this saves {finding.measured.words} of the time.\n\n"
@@ -69,7 +69,7 @@ def _named(place: Place, at: lsp.Position) -> Iterator[tuple[str, lsp.Range]]:
                 yield entry.text, place.columns.span(entry.span)
 
 
-def _holds(span: lsp.Range, at: lsp.Position) -> bool:
+def _span_holds(span: lsp.Range, at: lsp.Position) -> bool:
     return (
         (span.start.line, span.start.character)
         <= (at.line, at.character)

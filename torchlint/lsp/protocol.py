@@ -111,29 +111,29 @@ class Protocol(LanguageServerProtocol):
     @lsp_method(lsp.TEXT_DOCUMENT_DID_OPEN)
     def lsp_text_document__did_open(self, params: lsp.DidOpenTextDocumentParams) -> Any:
         """Leave it to the server's own handler, as do those below."""
-        return self._own(lsp.TEXT_DOCUMENT_DID_OPEN, params)
+        return self._handle_own(lsp.TEXT_DOCUMENT_DID_OPEN, params)
 
     @lsp_method(lsp.TEXT_DOCUMENT_DID_CHANGE)
     def lsp_text_document__did_change(self, params: lsp.DidChangeTextDocumentParams) -> Any:
-        return self._own(lsp.TEXT_DOCUMENT_DID_CHANGE, params)
+        return self._handle_own(lsp.TEXT_DOCUMENT_DID_CHANGE, params)
 
     @lsp_method(lsp.TEXT_DOCUMENT_DID_CLOSE)
     def lsp_text_document__did_close(self, params: lsp.DidCloseTextDocumentParams) -> Any:
-        return self._own(lsp.TEXT_DOCUMENT_DID_CLOSE, params)
+        return self._handle_own(lsp.TEXT_DOCUMENT_DID_CLOSE, params)
 
     @lsp_method(lsp.NOTEBOOK_DOCUMENT_DID_OPEN)
     def lsp_notebook_document__did_open(self, params: lsp.DidOpenNotebookDocumentParams) -> Any:
-        return self._own(lsp.NOTEBOOK_DOCUMENT_DID_OPEN, params)
+        return self._handle_own(lsp.NOTEBOOK_DOCUMENT_DID_OPEN, params)
 
     @lsp_method(lsp.NOTEBOOK_DOCUMENT_DID_CHANGE)
     def lsp_notebook_document__did_change(self, params: lsp.DidChangeNotebookDocumentParams) -> Any:
-        return self._own(lsp.NOTEBOOK_DOCUMENT_DID_CHANGE, params)
+        return self._handle_own(lsp.NOTEBOOK_DOCUMENT_DID_CHANGE, params)
 
     @lsp_method(lsp.NOTEBOOK_DOCUMENT_DID_CLOSE)
     def lsp_notebook_document__did_close(self, params: lsp.DidCloseNotebookDocumentParams) -> Any:
-        return self._own(lsp.NOTEBOOK_DOCUMENT_DID_CLOSE, params)
+        return self._handle_own(lsp.NOTEBOOK_DOCUMENT_DID_CLOSE, params)
 
-    def _own(self, method: str, params: Any) -> Any:
+    def _handle_own(self, method: str, params: Any) -> Any:
         handler = self.fm.features.get(method)
         return handler(params) if handler is not None else None
 

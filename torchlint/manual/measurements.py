@@ -31,7 +31,7 @@ def read(path: Path) -> Mapping[str, tuple[str, ...]]:
     Raises:
         CatalogError: the file is damaged.
     """
-    return _told(path, lambda entries: tuple(lines(entries)))
+    return _read_by_code(path, lambda entries: tuple(lines(entries)))
 
 
 def read_costs(path: Path) -> Mapping[str, str]:
@@ -44,7 +44,7 @@ def read_costs(path: Path) -> Mapping[str, str]:
     Raises:
         CatalogError: the file is damaged.
     """
-    return _told(path, cost)
+    return _read_by_code(path, cost)
 
 
 def read_weights(path: Path) -> Mapping[str, tuple[float, float]]:
@@ -57,10 +57,10 @@ def read_weights(path: Path) -> Mapping[str, tuple[float, float]]:
     Raises:
         CatalogError: the file is damaged.
     """
-    return _told(path, weight)
+    return _read_by_code(path, weight)
 
 
-def _told(path: Path, words: Callable[[Sequence[Mapping[str, Any]]], T]) -> dict[str, T]:
+def _read_by_code(path: Path, words: Callable[[Sequence[Mapping[str, Any]]], T]) -> dict[str, T]:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
         return {str(code): words(entries) for code, entries in data.items()}

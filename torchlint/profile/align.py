@@ -122,7 +122,7 @@ class Aligner:
                 candidates[0][0] if candidates else None for candidates, _ in each
             ]
         else:
-            way = self._way([candidates for candidates, _ in each])
+            way = self._cheapest_way([candidates for candidates, _ in each])
         found = []
         for (candidates, named), taken, known in zip(each, way, lines, strict=True):
             if len(known) == 1 and named:
@@ -154,7 +154,7 @@ class Aligner:
         weak = []
         makes = called.name in CONSTRUCTS
         for at, site in enumerate(self.body.sites):
-            if makes and (_makes(site) or called.name in site.names):
+            if makes and (_looks_like_class(site) or called.name in site.names):
                 weak.append((at, 0.0))
             elif site.method and called.kind in ("builtin", "operator"):
                 continue
@@ -164,7 +164,7 @@ class Aligner:
 
     def _calling(self, names: frozenset[str]) -> list[int]:
         """Return the sites that call one of some functions."""
-        return self._where(
+        return self._places_that(
             lambda site: (
                 bool(site.operators & names)
                 or (site.kind not in ("load", "store") and bool(site.names & names))
@@ -180,7 +180,7 @@ class Aligner:
             if site.open and site.kind == "call" and not site.classes and at not in named
         ]
 
-    def _where(self, fits: Callable[[CallSite], bool]) -> list[int]:
+    def _places_that(self, fits: Callable[[CallSite], bool]) -> list[int]:
         return [at for at, site in enumerate(self.body.sites) if fits(site)]
 
     def _named(self, called: Called) -> list[int]:
@@ -188,7 +188,7 @@ class Aligner:
         name = called.name
         if called.kind == "operator":
             reads = name in READS and not self._builtins
-            return self._where(
+            return self._places_that(
                 lambda site: (
                     name in site.operators
                     or (not self._builtins and name.rstrip("_") in site.names)
@@ -196,12 +196,12 @@ class Aligner:
                 )
             )
         if called.kind == "module":
-            return self._where(lambda site: name in site.classes)
+            return self._places_that(lambda site: name in site.classes)
         if called.kind == "call":
             return []
         if _COMPREHENSION.fullmatch(name):
             return (
-                self._where(
+                self._places_that(
                     lambda site: (
                         name in site.names and (site.line == called.line or site.kind != "inner")
                     )
@@ -211,13 +211,15 @@ class Aligner:
             )
         if name in CONSTRUCTS:
             wanted = called.classes | {name}
-            return self._where(lambda site: bool(site.names & wanted)) if called.classes else []
+            return (
+                self._places_that(lambda site: bool(site.names & wanted)) if called.classes else []
+            )
         if called.generator:
-            over = self._where(lambda site: site.kind != "call" and name in site.names)
-            return over or self._where(lambda site: name in site.names)
-        return self._where(lambda site: name in site.names)
+            over = self._places_that(lambda site: site.kind != "call" and name in site.names)
+            return over or self._places_that(lambda site: name in site.names)
+        return self._places_that(lambda site: name in site.names)
 
-    def _way(self, each: Sequence[Candidates]) -> list[int | None]:
+    def _cheapest_way(self, each: Sequence[Candidates]) -> list[int | None]:
         """Return the cheapest way through the sites: one for each call, None where none made it, or
         where another line is as cheap."""
         costs: dict[int, float] = {-1: 0.0}
@@ -320,7 +322,7 @@ def _missed(candidates: Candidates) -> float:
     return _UNMATCHED if len(candidates) != 1 else 2 * _UNMATCHED
 
 
-def _makes(site: CallSite) -> bool:
+def _looks_like_class(site: CallSite) -> bool:
     """Say whether a site calls what looks like a class."""
     names = (name.lstrip("_") for name in site.names)
     return site.kind == "call" and any(name[:1].isupper() for name in names)

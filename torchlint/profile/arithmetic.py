@@ -113,7 +113,7 @@ def has_formula(name: str) -> bool:
     return name in _FORMULAS
 
 
-def _kind(of: Tensor) -> str:
+def _kind_of_numbers(of: Tensor) -> str:
     return EIGHT if _SIZES[of.dtype] == 1 else _KINDS[of.dtype]
 
 
@@ -128,7 +128,7 @@ def _mm(first: int) -> Callable[[Given], Work]:
         times = math.prod(batch)
         written = times * rows * columns * _SIZES[left.dtype]
         flops = 2 * times * rows * inner * columns
-        return Work(flops, given.read() + written, _kind(left), matrices=True)
+        return Work(flops, given.read() + written, _kind_of_numbers(left), matrices=True)
 
     return formula
 
@@ -141,24 +141,24 @@ def _convolution(given: Given) -> Work:
     if given.value(6):
         more = given.value(7)
         out = [
-            (size - 1) * _of(stride, at) - 2 * _of(padding, at)
-            + _of(dilation, at) * (kernel[at] - 1) + _of(more, at) + 1
+            (size - 1) * _value_at(stride, at) - 2 * _value_at(padding, at)
+            + _value_at(dilation, at) * (kernel[at] - 1) + _value_at(more, at) + 1
             for at, size in enumerate(sizes)
         ]  # fmt: skip
         channels_out, seen = weight.shape[1] * given.value(8), sizes
     else:
         out = [
-            (size + 2 * _of(padding, at) - _of(dilation, at) * (kernel[at] - 1) - 1)
-            // _of(stride, at) + 1
+            (size + 2 * _value_at(padding, at) - _value_at(dilation, at) * (kernel[at] - 1) - 1)
+            // _value_at(stride, at) + 1
             for at, size in enumerate(sizes)
         ]  # fmt: skip
         channels_out, seen = weight.shape[0], out
     flops = 2 * batch * math.prod(seen) * math.prod(weight.shape)
     written = batch * channels_out * math.prod(out) * _SIZES[image.dtype]
-    return Work(flops, given.read() + written, _kind(image), matrices=True)
+    return Work(flops, given.read() + written, _kind_of_numbers(image), matrices=True)
 
 
-def _of(values: Sequence[int], at: int) -> int:
+def _value_at(values: Sequence[int], at: int) -> int:
     return values[at] if len(values) > 1 else values[0]
 
 
@@ -169,7 +169,7 @@ def _convolution_backward(given: Given) -> Work:
     of_image, of_weight = given.value(10)[:2]
     nbytes = of_image * (gradient.nbytes + weight.nbytes + image.nbytes)
     nbytes += of_weight * (gradient.nbytes + image.nbytes + weight.nbytes)
-    return Work(once * (of_image + of_weight), nbytes, _kind(image), matrices=True)
+    return Work(once * (of_image + of_weight), nbytes, _kind_of_numbers(image), matrices=True)
 
 
 def _attention(causal: int, *, first: int = 0, heads: int = 1) -> Callable[[Given], Work]:
@@ -190,8 +190,8 @@ def _attention(causal: int, *, first: int = 0, heads: int = 1) -> Callable[[Give
         size = q.shape[0] * q.shape[heads] * length * v.shape[-1] * _SIZES[q.dtype]
         read = given.read((q, k, v))
         if first:  # five products in the place of two; gradients as large as what they are of
-            return Work(5 * flops // 2, 2 * read + 2 * size, _kind(q), matrices=True)
-        return Work(flops, read + size, _kind(q), matrices=True)
+            return Work(5 * flops // 2, 2 * read + 2 * size, _kind_of_numbers(q), matrices=True)
+        return Work(flops, read + size, _kind_of_numbers(q), matrices=True)
 
     return formula
 
@@ -202,7 +202,7 @@ def _mapped(read: int) -> Callable[[Given], Work]:
 
     def formula(given: Given) -> Work:
         tensors = [each for at, each in given.at.items() if at < read]
-        out = _together(tensors)
+        out = _broadcast_size(tensors)
         wide = [each for each in tensors if each.shape] or tensors
         wide = [each for each in wide if each.dtype in _FLOATS] or wide
         size = max(_SIZES[each.dtype] for each in wide)
@@ -218,7 +218,7 @@ def _softmax(given: Given) -> Work:
 
 
 def _compared(given: Given) -> Work:
-    out = _together(list(given.at.values()))
+    out = _broadcast_size(list(given.at.values()))
     return Work(out, given.read() + out, _vector(given))
 
 
@@ -227,7 +227,7 @@ def _dropped(given: Given) -> Work:
     return Work(image.elements, 2 * given.read() + image.elements, _vector(given))
 
 
-def _together(tensors: Sequence[Tensor]) -> int:
+def _broadcast_size(tensors: Sequence[Tensor]) -> int:
     """Return how many elements tensors have that are broadcast, or the largest of them."""
     most = max(len(each.shape) for each in tensors)
     shapes = [(1,) * (most - len(each.shape)) + each.shape for each in tensors]
@@ -264,7 +264,7 @@ def _embedded_backward(given: Given) -> Work:
     return Work(gradient.elements, given.read() + table, FLOAT)
 
 
-def _both(names: str) -> list[str]:
+def _with_in_place(names: str) -> list[str]:
     """Return operators with those that change their first argument."""
     return [f"aten::{name}{end}" for name in names.split() for end in ("", "_")]
 
@@ -313,13 +313,14 @@ _FORMULAS: Mapping[str, Callable[[Given], Work]] = {
     "aten::_scaled_dot_product_cudnn_attention_backward": _attention(14, first=1),
     "flash_attn::_flash_attn_forward": _attention(5, heads=2),
     "flash_attn::_flash_attn_backward": _attention(11, first=1, heads=2),
-    **dict.fromkeys(_both(_UNARY), _mapped(1)),
-    **dict.fromkeys(_both(_BINARY), _mapped(2)),
-    **dict.fromkeys(_both(_TERNARY), _mapped(3)),
+    **dict.fromkeys(_with_in_place(_UNARY), _mapped(1)),
+    **dict.fromkeys(_with_in_place(_BINARY), _mapped(2)),
+    **dict.fromkeys(_with_in_place(_TERNARY), _mapped(3)),
     **dict.fromkeys(_named(_WHOLE), _mapped(99)),
     **dict.fromkeys(_named("_softmax _log_softmax"), _softmax),
     **dict.fromkeys(
-        _both("eq ne lt le gt ge isnan isinf logical_not logical_and logical_or"), _compared
+        _with_in_place("eq ne lt le gt ge isnan isinf logical_not logical_and logical_or"),
+        _compared,
     ),
     "aten::native_dropout": _dropped,
     **dict.fromkeys(_named(_REDUCING), _reduced),

@@ -144,7 +144,7 @@ class Effects:
             effect: of a rule.
             rows: events of the host that are the statement's; what runs inside of them is too.
         """
-        dropped = self._all(effect, rows)
+        dropped = self._drop_all(effect, rows)
         if self._in is None:
             return dropped
         replay, columns = self._replay, self._trace.columns
@@ -160,7 +160,7 @@ class Effects:
             None if dropped.host is None else _common(dropped.host, self._in),
         )
 
-    def _all(self, effect: str, rows: Ints) -> Dropped:
+    def _drop_all(self, effect: str, rows: Ints) -> Dropped:
         match effect:
             case "wait":
                 return self._moved(rows, self._read)

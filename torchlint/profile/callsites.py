@@ -293,7 +293,7 @@ class _Order(ast.NodeVisitor):
             frozenset(names),
             operators,
             self._classes(func),
-            open=converts is None and self._open(func),
+            open=converts is None and self._may_be_anything(func),
             method=not self._variable(func),
         )
 
@@ -311,7 +311,7 @@ class _Order(ast.NodeVisitor):
             return func.id in self.bound
         return not isinstance(func, ast.Attribute) or _of_self(func)
 
-    def _open(self, func: ast.expr) -> bool:
+    def _may_be_anything(self, func: ast.expr) -> bool:
         """Say whether a call's name may stand for anything: it is a variable, or none at all."""
         match func:
             case ast.Name(id=name):

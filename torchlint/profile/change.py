@@ -120,14 +120,14 @@ def _thinned(times: Sequence[int]) -> Sequence[int]:
 def _interval(logs: Sequence[float], one: int, two: int, level: float) -> tuple[float, float]:
     """Return the interval of the rank-sum test at a level, from all pairs in order."""
     most = (1 - level) / 2 * math.comb(one + two, one)
-    left_out = sum(total <= most for total in accumulate(_ways(one, two)))
+    left_out = sum(total <= most for total in accumulate(_orders(one, two)))
     if not left_out:
         return -math.inf, math.inf
     return logs[left_out - 1], logs[-left_out]
 
 
 @lru_cache(maxsize=8)
-def _ways(one: int, two: int) -> list[int]:
+def _orders(one: int, two: int) -> list[int]:
     """Return in how many orders of two samples each number of pairs lies the other way."""
     ways = [1] + [0] * (one * two)
     for factor in range(1, one + 1):  # how often each rank sum comes: a Gaussian binomial

@@ -53,13 +53,15 @@ def elsewhen(
         there = Found(on.replay, places, waits(on.replay, places, 0, time), lines, whole)
         absent = [cost.finding for cost in each if cost.why == NOT_SEEN]
         ran = {id(cost.finding): cost for cost in joined(absent, effects, there).each if cost.seen}
-        each = [_told(cost, ran.get(id(cost.finding)), kind, whole) for cost in each]
+        each = [_with_other_steps(cost, ran.get(id(cost.finding)), kind, whole) for cost in each]
         found.append(Elsewhen(kind, tuple(one for one in lines if one.site not in known), whole))
         known |= {line.site for line in lines}
     return replace(costs, each=tuple(each)), tuple(found)
 
 
-def _told(cost: FindingCost, there: FindingCost | None, kind: str, whole: Whole) -> FindingCost:
+def _with_other_steps(
+    cost: FindingCost, there: FindingCost | None, kind: str, whole: Whole
+) -> FindingCost:
     """Return what a finding costs, with what it costs in steps of a kind, where it ran in these."""
     if there is None:
         return cost

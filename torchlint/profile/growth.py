@@ -78,7 +78,7 @@ def _growth(
     nbytes = int(np.median(more))
     if nbytes < LEAST_BYTES or (more <= 0).any():
         return None
-    kept = tuple(_kept(memory, steps, lines))
+    kept = tuple(_growing_places(memory, steps, lines))
     if sum(each.nbytes for each in kept) < _EXPLAINED * nbytes:
         return None
     return Growth(device, nbytes, len(steps), kept)
@@ -94,7 +94,9 @@ def _lowest(memory: Memory, steps: list[tuple[int, int, int]]) -> Ints:
     return np.array(found, dtype=np.int64)
 
 
-def _kept(memory: Memory, steps: list[tuple[int, int, int]], lines: Lines) -> Iterator[Kept]:
+def _growing_places(
+    memory: Memory, steps: list[tuple[int, int, int]], lines: Lines
+) -> Iterator[Kept]:
     """Yield the places that allocate in each step but the last what stays alive."""
     # Which changes are allocations that nothing gave back: nothing happens at their address
     # afterwards.

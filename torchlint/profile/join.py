@@ -179,7 +179,7 @@ def joined(
     for at, bound in zip(known, limits, strict=True):
         costs[at] = replace(costs[at], bound=bound)
     fixable_at = [at for at in known if costs[at].fixable]
-    fixable = _together(found.replay, [dropped[at] for at in fixable_at], recording)
+    fixable = _bound_of_several(found.replay, [dropped[at] for at in fixable_at], recording)
     alone = [one.bound.alone_ns for at in fixable_at if (one := costs[at]).bound is not None]
     fixable = max([fixable, *alone]) if fixable_at else 0
     return Costs(
@@ -192,7 +192,7 @@ def joined(
     )
 
 
-def _together(replay: Replay, each: Sequence[Dropped], recording: Recording) -> int:
+def _bound_of_several(replay: Replay, each: Sequence[Dropped], recording: Recording) -> int:
     """Return what fixing several findings saves at most."""
     dropped = together(each)
     return recording.without(dropped, saved(replay, dropped))
@@ -242,7 +242,7 @@ class _Statements:
     ) -> tuple[FindingCost, Dropped]:
         """Return what is known of a finding but its bound, and what fixing it takes out."""
         rows = self._rows(finding)
-        seen = True if len(rows) else self._ran(finding)
+        seen = True if len(rows) else self._whether_it_ran(finding)
         measured = FindingCost(
             finding,
             effect,
@@ -330,7 +330,7 @@ class _Statements:
         called = self._called.get((finding.filename, 0, *function), ()) if function else ()
         return np.union1d(rows, np.array(called, dtype=np.int64))
 
-    def _ran(self, finding: Finding) -> bool | None:
+    def _whether_it_ran(self, finding: Finding) -> bool | None:
         """Say of a finding in whose statement nothing was measured whether it ran: not where its
         function did not, and lines are known, nor where it would have left a mark."""
         function = self._function(finding)

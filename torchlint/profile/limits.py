@@ -146,7 +146,7 @@ class _Grouping:
             group.host_ns += int(self._trace.columns.dur[row])
             group.late += late
             group.tf32 |= tf32
-            group.works.append(self._work(row))
+            group.works.append(self._work_of(row))
         return groups
 
     def _names(self, row: int) -> tuple[str, str, str]:
@@ -159,7 +159,7 @@ class _Grouping:
         those of an operator that has none."""
         return [*(_shown(*shape[:2]) for shape in self._trace.shapes), ("", "")]
 
-    def _work(self, row: int) -> Work | None:
+    def _work_of(self, row: int) -> Work | None:
         if not self._known[row]:
             return None
         columns = self._trace.columns

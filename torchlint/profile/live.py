@@ -97,10 +97,10 @@ def recorded(wanted: Wanted, show: Callable[[str], None]) -> Iterator[Recorded]:
     before = manifest(root)
     hold = HOLD_SECONDS.get(wanted.device, 0.0)
     with ExitStack() as kept:
-        run, records = _run(wanted, kept, hold, show)
+        run, records = _run_in_copy(wanted, kept, hold, show)
         found = [record for record in records if record["trace"]]
         if hold and not found and stepped(records) >= _needed(wanted):
-            run, records = _run(wanted, kept, 0.0, show)
+            run, records = _run_in_copy(wanted, kept, 0.0, show)
             found = [record for record in records if record["trace"]]
         if not found:
             run.check(records)
@@ -125,7 +125,7 @@ def recorded(wanted: Wanted, show: Callable[[str], None]) -> Iterator[Recorded]:
         )
 
 
-def _run(
+def _run_in_copy(
     wanted: Wanted, kept: ExitStack, hold: float, show: Callable[[str], None]
 ) -> tuple[Run, list[dict[str, Any]]]:
     """Run the program in a copy that is kept for as long as the stack; return the records of its

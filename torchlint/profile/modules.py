@@ -105,7 +105,7 @@ class _Costs:
     def found(self) -> Modules:
         calls, count, columns = self._calls, self._count, self._places.trace.columns
         main = self._columns.thread == training(self._places.trace)
-        of = np.where(main & self._inside & (self._again == NONE), calls.of, NONE)
+        of = np.where(main & self._inside & (self._recomputed == NONE), calls.of, NONE)
         counted = summed(np.where(self._inside, calls.of, NONE), np.ones_like(calls.of), count)
         host = covered_by(of, self._columns.ts, self._columns.end, count)
         own_host = summed(of, exclusive(self._columns, calls.around), count)
@@ -120,7 +120,7 @@ class _Costs:
             known = np.flatnonzero(replay.launched >= 0)
             started = replay.calls[replay.launched[known]]
             inside = self._places.looked_at(started)
-            work, launched = replay.work[known[inside]], self._around(started[inside])
+            work, launched = replay.work[known[inside]], self._calls_around(started[inside])
             gpu, own_gpu = self._covered(launched, columns.ts[work], columns.end[work])
             kernels, own_kernels = self._summed(launched, np.ones_like(launched))
         costs = [
@@ -149,9 +149,11 @@ class _Costs:
         its module in forward."""
         calls, places = self._calls, self._places
         found: Ints = calls.around.copy()
-        again = np.flatnonzero((self._again != NONE) & (found == NONE))
+        again = np.flatnonzero((self._recomputed != NONE) & (found == NONE))
         for call, above in zip(
-            again.tolist(), self._at(places.forward[self._again[again]]).tolist(), strict=True
+            again.tolist(),
+            self._innermost_calls(places.forward[self._recomputed[again]]).tolist(),
+            strict=True,
         ):
             while above != NONE and calls.of[above] != calls.of[call]:
                 above = int(calls.around[above])
@@ -200,29 +202,29 @@ class _Costs:
         own = covered_by(self._calls.of[of], starts, ends, self._count)
         return covered_by(modules_, starts[at], ends[at], self._count), own
 
-    def _around(self, rows: Ints) -> Ints:
+    def _calls_around(self, rows: Ints) -> Ints:
         """Return the call that each of some events of the host belongs to: the one that it runs in,
         or, of backward, that of the operator whose backward it is, but for a call within that, as a
         checkpoint makes."""
         places = self._places
-        found = self._at(rows)
+        found = self._innermost_calls(rows)
         evaluated = nearest(places.around, places.forward != NONE)[rows]
         owner = np.where(evaluated >= 0, places.forward[evaluated], NONE)
         begun = places.trace.columns.ts[evaluated]
         within_ = (found >= 0) & (self._columns.ts[np.maximum(found, 0)] >= begun)
         left = np.flatnonzero((owner >= 0) & ~within_)
-        found[left] = self._at(owner[left])
+        found[left] = self._innermost_calls(owner[left])
         return found
 
     @cached_property
-    def _again(self) -> Ints:
+    def _recomputed(self) -> Ints:
         """The event of autograd that each call lies in which a checkpoint makes in backward, `NONE`
         for all others."""
         places, calls = self._places, self._calls.columns
         rows = np.flatnonzero(places.forward != NONE)
         return innermost(places.trace.columns, places.around, rows, calls.thread, calls.ts)
 
-    def _at(self, rows: Ints) -> Ints:
+    def _innermost_calls(self, rows: Ints) -> Ints:
         columns, calls = self._places.trace.columns, self._calls
         every = np.arange(len(calls.of))
         return innermost(calls.columns, calls.around, every, columns.thread[rows], columns.ts[rows])
@@ -236,13 +238,13 @@ class _Costs:
         inner = np.flatnonzero(evaluated & (places.around >= 0))
         around = nearest(places.around, evaluated)[places.around[inner]]
         np.subtract.at(left, around[around >= 0], left[inner[around >= 0]])
-        again = self._again != NONE
+        again = self._recomputed != NONE
         outermost = np.flatnonzero(again & ~((calls.around >= 0) & again[calls.around]))
-        np.subtract.at(left, self._again[outermost], calls.columns.dur[outermost])
+        np.subtract.at(left, self._recomputed[outermost], calls.columns.dur[outermost])
         rows = np.flatnonzero(evaluated)
         rows = rows[places.looked_at(rows)]
         computed = np.flatnonzero(again & self._inside)
-        of = np.concatenate((self._around(rows), computed))
+        of = np.concatenate((self._calls_around(rows), computed))
         own = exclusive(calls.columns, calls.around)[computed]
         return of, np.concatenate((np.maximum(left[rows], 0), own))
 
@@ -252,7 +254,7 @@ class _Costs:
         operators = trace.of_cat(OPERATOR) & ~of_marks(trace) & ~places.backward
         inside = nearest(places.around, operators)[np.maximum(places.around, 0)] != NONE
         rows = np.flatnonzero(operators & ~((places.around >= 0) & inside))
-        return self._around(rows[places.looked_at(rows)])
+        return self._calls_around(rows[places.looked_at(rows)])
 
 
 def _folded(costs: Sequence[ModuleCost]) -> ModuleCost:

@@ -164,9 +164,11 @@ class Places:
     def _numbered(self, keys: Ints, site: Callable[[int], Site]) -> Ints:
         """Return the numbers of the places of keys; each key is asked once."""
         distinct, back = np.unique(keys, return_inverse=True)
-        return np.array([self._of(site(key)) for key in distinct.tolist()], dtype=np.int64)[back]
+        return np.array([self._number_of(site(key)) for key in distinct.tolist()], dtype=np.int64)[
+            back
+        ]
 
-    def _of(self, site: Site) -> int:
+    def _number_of(self, site: Site) -> int:
         """Return the number of a place."""
         number = self._number.setdefault(site, len(self.sites))
         if number == len(self.sites):
@@ -192,7 +194,7 @@ class Places:
                 if frame is None
                 else Site(self._shown(frame[1]), int(frame[2]), frame[3], "unique")
             )
-            found.append(self._of(site or Site("", 0, names[called], "call")))
+            found.append(self._number_of(site or Site("", 0, names[called], "call")))
         return np.array(found, dtype=np.int64)
 
     def _of_functions(self, rows: Ints) -> Ints:
@@ -208,7 +210,7 @@ class Places:
     def _of_calls(self, frames: Ints, calls: Ints) -> Ints:
         """Return the places of calls in functions."""
         sites = self._recovery.sites(frames, calls)
-        return np.array([self._of(site) for site in sites], dtype=np.int64)
+        return np.array([self._number_of(site) for site in sites], dtype=np.int64)
 
     def _of_backward(self, rows: Ints, head: Ints) -> Ints:
         """Return the places of what autograd runs: where the last operator of the same sequence
@@ -238,7 +240,7 @@ class Places:
         parameters = np.isin(columns.name[rows], self.trace.named(_ACCUMULATES))
         for which, site in ((parameters, GRADIENTS), (~parameters & (found < 0), UNKNOWN_BACKWARD)):
             if which.any():
-                found[which] = self._of(site)
+                found[which] = self._number_of(site)
         return found
 
 

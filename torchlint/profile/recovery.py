@@ -65,7 +65,7 @@ class Recovery:
             else:
                 path = self.frame(name)[0]
                 found = aligner.lines(
-                    tuple(self._what(row, path, aligner) for row in calls[part].tolist())
+                    tuple(self._callee_of(row, path, aligner) for row in calls[part].tolist())
                 )
             for at, one in zip(part.tolist(), found, strict=True):
                 placed[at] = name, one
@@ -140,7 +140,7 @@ class Recovery:
                 following = first, there
         return found
 
-    def _what(self, row: int, path: str, aligner: Aligner) -> Called:
+    def _callee_of(self, row: int, path: str, aligner: Aligner) -> Called:
         """Return what a row of the trace calls."""
         name = int(self._trace.columns.name[row])
         key = name, path

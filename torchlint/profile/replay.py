@@ -100,7 +100,7 @@ class Replay:
         self._training = np.isin(columns.thread[self.calls], actor)
         self._before, self._own = self._callers(columns.thread[self.calls])
         self._awaits(trace)
-        self._ready()
+        self._find_earliest_returns()
         self._follows(trace)
         self.launched = self._launch
         """The call that started each piece of work, `NONE` where the trace does not show it."""
@@ -176,7 +176,7 @@ class Replay:
         wide = blocks & np.isin(names[self.calls], trace.named(_ALL_STREAMS))
         self._also = self._other_streams(np.flatnonzero(wide), trace.columns.stream[self.work])
 
-    def _ready(self) -> None:
+    def _find_earliest_returns(self) -> None:
         """Find out before which time a call cannot come back: of a wait for a batch the one at
         which the batch was there.
 
@@ -262,7 +262,7 @@ class Replay:
         launched = (launch >= 0) & (begun + lag >= freed)
         pause = _usual((start - freed)[(before >= 0) & ~launched], _PAUSE)
         other = self._visibly(start, streams, np.maximum(begun + lag, freed))
-        self._held = self._told(trace, pause)
+        self._held = self._delays(trace, pause)
         # What it came after keeps its time, the others are held to what is usual.
         mine = np.where(launched & (other < 0), start - begun, np.minimum(start - begun, lag))
         queued = ~launched & (other < 0)
@@ -272,7 +272,7 @@ class Replay:
         self._after = (launch.tolist(), before.tolist(), other.tolist())
         self._since = (mine.tolist(), behind.tolist(), followed.tolist(), alone.tolist())
 
-    def _told(self, trace: Trace, pause: int) -> dict[int, list[tuple[int, int]]]:
+    def _delays(self, trace: Trace, pause: int) -> dict[int, list[tuple[int, int]]]:
         """Return for work that an event held back the work of other streams that it waited for, and
         how long after.
 

@@ -152,7 +152,7 @@ def report(summary: Summary, command: tuple[str, ...], version: str) -> Report:
         if twin is not rank:
             notes.append(f"{rank.path}: is of rank {rank.number} as {twin.path} is; left out")
     found = [ranks[number] for number in sorted(ranks)]
-    notes += _among(found)
+    notes += _notes_on_ranks(found)
     together = waiting({rank.number: rank.collectives for rank in found})
     return Report(command, version, tuple(found), together, tuple(notes))
 
@@ -201,7 +201,7 @@ def _notes(trace: Trace, rank: Rank) -> list[str]:
     return [f"{trace.path}: {words}" for words in found]
 
 
-def _among(ranks: Sequence[Rank]) -> list[str]:
+def _notes_on_ranks(ranks: Sequence[Rank]) -> list[str]:
     """Return what a reader of several ranks has to know."""
     found = []
     world = max((rank.world or 0 for rank in ranks), default=0)

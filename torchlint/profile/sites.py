@@ -135,7 +135,7 @@ class Source:
         if owner not in self._kept:
             self._kept[owner] = {} if owner is None else kept_classes(owner)
         attributes = self._kept[owner]
-        return body(found[0].node, Scope(attributes, self._aliases, self._known, inline))
+        return body(found[0].node, Scope(attributes, self._aliases, self._names_of_file, inline))
 
     def owner(self, name: str, first: int) -> str:
         """Return the class that a method is of; empty where it is of none."""
@@ -191,7 +191,7 @@ class Source:
         }
 
     @cached_property
-    def _known(self) -> frozenset[str]:
+    def _names_of_file(self) -> frozenset[str]:
         """Names of functions and classes of the file, and of what it imports."""
         found = set(dir(builtins))
         for node in ast.walk(self._tree or ast.Module([], [])):

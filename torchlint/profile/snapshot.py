@@ -129,10 +129,12 @@ def _read(path: str) -> Sequence[Mapping[str, Any]]:
 def _snapshot(path: str, found: Mapping[str, Any], sources: Sources) -> Snapshot:
     names = set(Snapshot.__match_args__) - {"path", "held", "failed"}
     plain: dict[str, Any] = {name: found[name] for name in names}
-    return Snapshot(path=path, held=_held(found, sources), failed=tuple(found["failed"]), **plain)
+    return Snapshot(
+        path=path, held=_held_at_peak(found, sources), failed=tuple(found["failed"]), **plain
+    )
 
 
-def _held(found: Mapping[str, Any], sources: Sources) -> tuple[Held, ...]:
+def _held_at_peak(found: Mapping[str, Any], sources: Sources) -> tuple[Held, ...]:
     """Return what was allocated at the peak by line, the most first."""
     lines: dict[tuple[str, int, str], tuple[int, int]] = {}
     for nbytes, pieces, stack in found["at_peak"]:

@@ -140,7 +140,7 @@ def sweep(wanted: Wanted, show: Callable[[str], None]) -> Sweep:
     timed = -(-max(_STEPS, wanted.steps) // numbers[-1]) * numbers[-1]
     pace = _Steps(max(wanted.warmup, 2 * numbers[-1]), timed)
     show("running the program as it is")
-    loaders, device, pace = _asked(wanted, pace)
+    loaders, device, pace = _survey(wanted, pace)
     own = tuple(sorted({each["workers"] for each in loaders}))
     numbers = sorted({*numbers, *(each for each in own if each <= _MOST * cores)})
     found = {number: Tried(number) for number in numbers}
@@ -173,14 +173,14 @@ class _Steps:
     timed: int
 
 
-def _asked(wanted: Wanted, pace: _Steps) -> tuple[list[dict[str, Any]], str, _Steps]:
+def _survey(wanted: Wanted, pace: _Steps) -> tuple[list[dict[str, Any]], str, _Steps]:
     """Run it as it is; return its loaders, its device and how many steps can be timed.
 
     Raises:
         ProgramFailedError: it fails.
         UsageError: it has no DataLoader, or too few steps.
     """
-    records = _run(wanted, None, pace)
+    records = _run_with(wanted, None, pace)
     if not records:
         raise UsageError(NO_STEP)
     first, steps = records[0], stepped(records)
@@ -207,14 +207,14 @@ def _paced(wanted: Wanted, number: int, pace: _Steps) -> Pace:
     Raises:
         ProgramFailedError: it fails, or does fewer steps than it did without workers.
     """
-    records = _run(wanted, number, pace)
+    records = _run_with(wanted, number, pace)
     found = pace_of(records[0]) if records else None
     if found is None:
         raise ProgramFailedError(f"the program ended after {stepped(records)} steps")
     return found
 
 
-def _run(wanted: Wanted, number: int | None, pace: _Steps) -> list[dict[str, Any]]:
+def _run_with(wanted: Wanted, number: int | None, pace: _Steps) -> list[dict[str, Any]]:
     with Workspace() as workspace:
         run = Run(wanted, workspace)
         settings = {

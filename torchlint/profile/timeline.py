@@ -138,16 +138,16 @@ class _Drawn:
             wide = bar[1] - bar[0] >= _NARROW * pixel
             far = group and bar[0] - group[-1][1] > pixel
             if group and (wide or far or bar[0] - group[0][0] > _GROUP * pixel):
-                yield self._one(group, kind)
+                yield self._bar_of(group, kind)
                 group = []
             if wide:
-                yield self._one([bar], kind)
+                yield self._bar_of([bar], kind)
             else:
                 group.append(bar)
         if group:
-            yield self._one(group, kind)
+            yield self._bar_of(group, kind)
 
-    def _one(self, group: Sequence[tuple[int, int, str]], kind: str) -> Bar:
+    def _bar_of(self, group: Sequence[tuple[int, int, str]], kind: str) -> Bar:
         first, last = group[0][0], max(end for _, end, _ in group)
         longest = max(group, key=lambda bar: bar[1] - bar[0])
         busy = min(sum(end - start for start, end, _ in group), last - first)

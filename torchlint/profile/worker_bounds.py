@@ -79,7 +79,9 @@ class Loading:
     def lasting(self) -> float:
         """Return how long a step waits once all batches that were made ahead are used up."""
         untimed = [each for each in self.workers.single if each.lines is None]
-        made = self._each(untimed or self.workers.single, lambda each: each.took, _shared)
+        made = self._time_side_by_side(
+            untimed or self.workers.single, lambda each: each.took, _shared
+        )
         return max(self.waits, made - (self.step - self.waits))
 
     def without(self, findings: Iterable[Finding]) -> float:
@@ -98,9 +100,9 @@ class Loading:
             )
 
         timed = [each for each in self.workers.single if each.lines is not None]
-        return min(self._each(timed, spent, _dearest), self.most)
+        return min(self._time_side_by_side(timed, spent, _dearest), self.most)
 
-    def _each(
+    def _time_side_by_side(
         self,
         found: Sequence[Batch],
         spent: Callable[[Batch], int],

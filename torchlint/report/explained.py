@@ -106,7 +106,7 @@ def _pace(filename: str, pace: Pace, color: bool) -> Iterator[str]:
     yield f"  {paint('How often', BOLD, color)}"
     yield from _wrapped(pace.words, 6)
     for why in pace.why:
-        yield from _wrapped(f"{why.text} ({_place(filename, why)})", 8)
+        yield from _wrapped(f"{why.text} ({_where_from(filename, why)})", 8)
     for guard in pace.guards:
         test = f"`{visible(guard.test)}`" if guard.needed else f"not `{visible(guard.test)}`"
         effect = (
@@ -128,13 +128,13 @@ def _beliefs(filename: str, beliefs: tuple[Belief, ...], color: bool) -> Iterato
             yield from _wrapped(f"not known because {belief.unknown}", 8)
         elif belief.origin not in told:
             for link in belief.origin:
-                yield from _wrapped(f"{link.text} ({_place(filename, link)})", 8)
+                yield from _wrapped(f"{link.text} ({_where_from(filename, link)})", 8)
         told.add(belief.origin)
     if len(beliefs) > _BELIEFS:
         yield f"      … and {len(beliefs) - _BELIEFS} more (--output-format json has them)"
 
 
-def _place(filename: str, reason: Reason) -> str:
+def _where_from(filename: str, reason: Reason) -> str:
     where = "" if reason.filename == filename else f"{visible_path(reason.filename)} "
     return where + _line(reason.cell, reason.line)
 

@@ -46,19 +46,19 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
 
 
 def _pace(pace: Pace) -> dict[str, Any]:
-    parts = {"why": list(map(_told, pace.why)), "guards": list(map(_told, pace.guards))}
+    parts = {"why": list(map(_cell_of, pace.why)), "guards": list(map(_cell_of, pace.guards))}
     return asdict(pace) | parts
 
 
 def _belief(belief: Belief) -> dict[str, Any]:
     return asdict(belief) | {
         "kind": None if belief.kind == "?" else belief.kind,
-        "origin": [_told(link) for link in belief.origin],
+        "origin": [_cell_of(link) for link in belief.origin],
         "unknown": belief.unknown or None,
     }
 
 
-def _told(part: Reason | Guard) -> dict[str, Any]:
+def _cell_of(part: Reason | Guard) -> dict[str, Any]:
     """Return what may lie in another cell than the place; outside of notebooks there is no key for
     it."""
     return {key: value for key, value in asdict(part).items() if (key, value) != ("cell", None)}

@@ -28,7 +28,7 @@ def table(run: RunReport, costs: WaitedAt | None) -> str:
     """
     held = listed(run)
     rows = [
-        (_place(each.finding), visible(each.owner), visible(each.reason), *_cost(each, costs))
+        (_location_of(each.finding), visible(each.owner), visible(each.reason), *_cost(each, costs))
         for each in held
     ]
     head = (*_HEAD, *(("cost",) if costs is not None else ()))
@@ -37,7 +37,7 @@ def table(run: RunReport, costs: WaitedAt | None) -> str:
     for finding in amiss(run):
         fresh = finding.code == NO_WAITS
         state = paint(_STATES[fresh], RED if fresh else YELLOW, run.color)
-        lines.append(f"{state}: {_place(finding)}: {visible(finding.message)}")
+        lines.append(f"{state}: {_location_of(finding)}: {visible(finding.message)}")
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -95,6 +95,6 @@ def _words(cost: Waited) -> str:
     return f"{cost.ns / 1e6:.3g} ms, {cost.share:.1%} of the time"
 
 
-def _place(finding: Finding) -> str:
+def _location_of(finding: Finding) -> str:
     start = finding.start
     return visible(location(finding.filename, finding.cell, start.row, start.column))

@@ -41,7 +41,7 @@ class Measurements:
             return known
         path = _posix(finding.filename)
         here = self._by_line.get((finding.code, finding.start.row), ())
-        return next((measured for name, measured in here if _same(path, name)), None)
+        return next((measured for name, measured in here if _may_be_same_file(path, name)), None)
 
     def beside(self, file: FileReport) -> FileReport:
         """Return a file's report with what was measured of its findings."""
@@ -77,7 +77,7 @@ class WaitedAt:
         here = [
             (ns, often)
             for file, line, ns, often in self._places
-            if line in rows and _same(path, file)
+            if line in rows and _may_be_same_file(path, file)
         ]
         if not here or finding.cell is not None:
             return None
@@ -179,6 +179,6 @@ def _posix(path: str) -> str:
     return os.path.normpath(path).replace(os.sep, "/")
 
 
-def _same(path: str, name: str) -> bool:
+def _may_be_same_file(path: str, name: str) -> bool:
     """Say whether two paths may mean one file: one ends as the other."""
     return path == name or path.endswith(f"/{name}") or name.endswith(f"/{path}")

@@ -48,7 +48,7 @@ def merged(reports: Sequence[Any], total: int | None = None) -> Any:
             raise MergeError(
                 at, "a report of the json format cannot be joined with one that is not"
             )
-    runs = [_run(at, report) for at, report in enumerate(reports)]
+    runs = [_run_of_shard(at, report) for at, report in enumerate(reports)]
     check_shards(
         [_shard(at, run.get("properties", {}).get("shard")) for at, run in enumerate(runs)], total
     )
@@ -224,7 +224,7 @@ def _field(holder: dict[str, Any], key: str, kind: type[_Kind], where: str = "")
     return _checked(holder.get(key), kind, f"{where}{key}")
 
 
-def _run(at: int, report: Any) -> dict[str, Any]:
+def _run_of_shard(at: int, report: Any) -> dict[str, Any]:
     try:
         runs = _field(_checked(report, dict, "it"), "runs", list)
         if len(runs) != 1:

@@ -65,7 +65,7 @@ def _rows(hunk: list[Edit], source: Mapping[int, str], shift: int) -> Iterator[R
     if any(row not in source for row in range(first, last)) or not (
         last in source or all(edit.end.row < last or edit.end.column == 1 for edit in hunk)
     ):
-        yield from _bare(hunk, shift)
+        yield from _rows_without_context(hunk, shift)
         return
     old = [source.get(row, "") for row in range(first, last + 1)]
     new = _applied(hunk, old, first).split("\n")
@@ -86,7 +86,7 @@ def _rows(hunk: list[Edit], source: Mapping[int, str], shift: int) -> Iterator[R
         yield (" ", number + len(new), source[last + 1])
 
 
-def _bare(hunk: list[Edit], shift: int) -> Iterator[Row]:
+def _rows_without_context(hunk: list[Edit], shift: int) -> Iterator[Row]:
     for edit in hunk:
         for at, text in enumerate(_unix(edit.text).strip("\n").split("\n")):
             if text:

@@ -118,7 +118,7 @@ class _Listing:
         lines: list[str] = []
         for group in self.groups():
             lines += self.head(group)
-            for alike in _alike(group.findings):
+            for alike in _same_messages(group.findings):
                 message = visible(_common([finding.message for finding in alike]))
                 lines += [f"  {line}" for line in self.wrapped(message, 2)]
                 lines += self.places(alike)
@@ -254,7 +254,7 @@ class _Listing:
         return wrapped(text, self.width - indent)
 
 
-def _alike(findings: Iterable[Finding]) -> list[list[Finding]]:
+def _same_messages(findings: Iterable[Finding]) -> list[list[Finding]]:
     """Return findings in lists of those that say the same of different code, the longest first."""
     kinds: dict[str, list[Finding]] = {}
     for finding in findings:

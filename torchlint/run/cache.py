@@ -285,7 +285,7 @@ class ProjectCache:
         trees = [state for _, state in facts if state.startswith(TREE)]
         asked = [fact for fact in facts if fact[1].startswith(ASKED)]
         of_all = len(trees) + len(asked)  # they stand behind the others
-        if not all(map(self._holds, indexes[: len(indexes) - of_all])):
+        if not all(map(self._fact_holds, indexes[: len(indexes) - of_all])):
             return False
         if not asked or trees == [self._tree()]:
             return True
@@ -332,7 +332,7 @@ class ProjectCache:
         return [*dict.fromkeys([*others, *self._then]), *asked]
 
     @remembered
-    def _holds(self, index: int) -> bool:
+    def _fact_holds(self, index: int) -> bool:
         """Say whether a stored fact is still one."""
         path, state = self._value.facts[index]
         if state == IS_FILE:

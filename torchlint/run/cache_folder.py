@@ -203,7 +203,7 @@ def open_folder(path: str, *, named: bool) -> CacheFolder | str:
         state = os.lstat(path)
         for name, data in ((".gitignore", b"*\n"), ("CACHEDIR.TAG", TAG)):
             _make(os.path.join(path, name), data)
-        started = _now(path, state)
+        started = _time_of_files(path, state)
     except (OSError, ValueError) as error:
         words = error.strerror if isinstance(error, OSError) else str(error)
         return f"{path}: not used as a cache: {words}" if named else ""
@@ -288,7 +288,7 @@ def _temporary(path: str) -> tuple[int, str]:
     ), name
 
 
-def _now(path: str, state: os.stat_result) -> int:
+def _time_of_files(path: str, state: os.stat_result) -> int:
     """Return the time of the file system by a file made there, at least a tick after the folder's
     own last change.
 

@@ -44,7 +44,7 @@ def outside_of(job: Job) -> Outside:
         forget()  # A run is about one project at a time.
         _projects[key] = Project(job.root, _text, _Analyst(job).module)
     _projects[key].settle()
-    path = _place(job)
+    path = _path_of(job)
     trail = _trails.setdefault(path, Dependencies()) if job.traced else Dependencies()
     return Outside(_projects[key].view(trail), path, deep=True)
 
@@ -55,7 +55,7 @@ def rests_on(job: Job) -> tuple[tuple[str, str], ...]:
 
     To be asked once, after the analysis.
     """
-    trail = _trails.pop(_place(job), None)
+    trail = _trails.pop(_path_of(job), None)
     if trail is None:
         return ()
     (project,) = _projects.values()
@@ -108,7 +108,7 @@ def _tree(project: Project) -> str:
     return _trees[search.root]
 
 
-def _place(job: Job) -> str:
+def _path_of(job: Job) -> str:
     return os.path.normpath(os.path.join(job.root, job.relative))
 
 

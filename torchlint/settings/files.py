@@ -51,7 +51,7 @@ class Layer:
     def place(self, key: str) -> str:
         """Return ``file:line: `` of a key for a message; without the line where it cannot be
         told."""
-        return _place(self.path, self.text, key)
+        return _place_of_key(self.path, self.text, key)
 
 
 def read_toml(path: str) -> tuple[dict[str, object], str]:
@@ -201,16 +201,18 @@ def _read_layer(path: str) -> Layer:
         if table is None:
             raise ConfigError(f"{path}: has no [tool.torchlint]")
         if not isinstance(table, dict):
-            raise ConfigError(f"{_place(path, text, 'torchlint')}tool.torchlint must be a table")
+            raise ConfigError(
+                f"{_place_of_key(path, text, 'torchlint')}tool.torchlint must be a table"
+            )
         data = table
     elif isinstance(data.get("tool"), Mapping):
         raise ConfigError(
-            f"{_place(path, text, 'tool')}write the keys without [tool.torchlint] here"
+            f"{_place_of_key(path, text, 'tool')}write the keys without [tool.torchlint] here"
         )
     # A file made for another torchlint is refused before anything in it can be found wrong.
-    check_version(data, lambda key: _place(path, text, key), ConfigError)
+    check_version(data, lambda key: _place_of_key(path, text, key), ConfigError)
     values = {
-        key: checked(key, value, _place(path, text, key), ConfigError, section)
+        key: checked(key, value, _place_of_key(path, text, key), ConfigError, section)
         for key, value in data.items()
     }
     return Layer(path, values, text)
@@ -237,7 +239,7 @@ def check_version(
         raise error(f"{where}{REQUIRED_VERSION} is {wanted!r}, but this is torchlint {__version__}")
 
 
-def _place(path: str, text: str, key: str) -> str:
+def _place_of_key(path: str, text: str, key: str) -> str:
     """Return ``file:line: `` with the first line after our header that starts with the key or names
     it in a header."""
     if len(key) > _LONGEST_KEY:

@@ -120,7 +120,7 @@ def contract(value: object) -> Contract:
     allow = given.pop("allow", ())
     if not isinstance(allow, list | tuple):
         raise ValueError("allow must be a list of tables")
-    lists = {key: _part(f"{key} ", texts, part) for key, part in given.items()}
+    lists = {key: _checked_part(f"{key} ", texts, part) for key, part in given.items()}
     return Contract(**lists, allow=tuple(map(_allowed, range(1, len(allow) + 1), allow)))
 
 
@@ -130,7 +130,9 @@ def _allowed(number: int, value: object) -> Allowed:
     for key in Allowed._fields:
         if key not in given:
             raise ValueError(f"{where}lacks {key}")
-    found = Allowed(**{key: _part(f"{where}{key} ", text, part) for key, part in given.items()})
+    found = Allowed(
+        **{key: _checked_part(f"{where}{key} ", text, part) for key, part in given.items()}
+    )
     if ":" not in found.at:
         raise ValueError(f"{where}at must be path:function, not {shortened(found.at)}")
     return found
@@ -145,7 +147,7 @@ def _table(value: object, where: str, keys: Collection[str]) -> dict[str, object
     return dict(value)
 
 
-def _part(where: str, check: Callable[[object], T], value: object) -> T:
+def _checked_part(where: str, check: Callable[[object], T], value: object) -> T:
     try:
         return check(value)
     except ValueError as reason:

@@ -109,11 +109,11 @@ def _clauses(requirement: object) -> list[str]:
 
 def _end(requirement: object) -> Version | None:
     """Return the (major, minor) of the last torch that a requirement allows."""
-    ends = [_same(clause) or _upper(clause) for clause in _clauses(requirement)]
+    ends = [_pinned_version(clause) or _upper(clause) for clause in _clauses(requirement)]
     return min((end for end in ends if end), default=None)
 
 
-def _same(clause: str) -> Version | None:
+def _pinned_version(clause: str) -> Version | None:
     """Return the (major, minor) that a clause holds fast: ``==2.1``, ``==2.1.*``, ``~=2.1.0``."""
     found = _CLAUSE.fullmatch(clause.strip())
     if found is None or found[1] not in ("==", "===", "~="):

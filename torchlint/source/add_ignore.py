@@ -71,14 +71,14 @@ def additions(
         if rows is None or finding.code in ENGINE_CODES:
             unplaced.append(finding)
         else:
-            groups.setdefault(_there(known, rows, verb) or rows, []).append(finding)
+            groups.setdefault(_existing_comment(known, rows, verb) or rows, []).append(finding)
     edits = []
     for place, group in groups.items():
         codes = sorted({finding.code for finding in group})
         if isinstance(place, Pragma):
             edits.append(_merged(known.index, place, codes))
         else:
-            edits.append(_new(known.index, place[1], verb, codes, reason))
+            edits.append(_new_comment(known.index, place[1], verb, codes, reason))
     placed = tuple(finding for group in groups.values() for finding in group)
     return Additions(tuple(sorted(edits, key=lambda edit: edit.span)), placed, tuple(unplaced))
 
@@ -100,7 +100,7 @@ def checked_reason(reason: str) -> str:
     return reason
 
 
-def _there(known: Suppressions, rows: _Rows, verb: str) -> Pragma | None:
+def _existing_comment(known: Suppressions, rows: _Rows, verb: str) -> Pragma | None:
     """Return a comment of the kind, with codes, that speaks of all these rows."""
     for key in known.rows.get(rows[0], ()):
         if key[0] <= rows[0] and rows[1] <= key[1]:
@@ -115,7 +115,7 @@ def _merged(index: LineIndex, pragma: Pragma, codes: Sequence[str]) -> Edit:
     return _insertion(index, end, end, "".join(f", {code}" for code in codes))
 
 
-def _new(index: LineIndex, row: int, verb: str, codes: Sequence[str], reason: str) -> Edit:
+def _new_comment(index: LineIndex, row: int, verb: str, codes: Sequence[str], reason: str) -> Edit:
     listed = ", ".join(codes)
     words = f"# noqa: {listed}" if verb == NOQA else f"# torchlint: {IGNORE}[{listed}]"
     end = index.line_end(row)

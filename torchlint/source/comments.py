@@ -111,7 +111,7 @@ class _Rows:
             return
         start = -self.decorators or first
         for token in self.before:
-            yield self._made(token, *((start, last) if first else (token.start[0],) * 2))
+            yield self._comment_of(token, *((start, last) if first else (token.start[0],) * 2))
         self.before = []
         self.decorators = 0
 
@@ -120,10 +120,10 @@ class _Rows:
         if _is_alone(self.index, row, token.start[1]):
             after = bisect.bisect_right(self.code, row)
             row = self.code[after] if after < len(self.code) else row
-            return self._made(token, row, row)
-        return self._made(token, *((first, last) if row in (first, last) else (row, row)))
+            return self._comment_of(token, row, row)
+        return self._comment_of(token, *((first, last) if row in (first, last) else (row, row)))
 
-    def _made(self, token: tokenize.TokenInfo, first: int, last: int) -> Comment:
+    def _comment_of(self, token: tokenize.TokenInfo, first: int, last: int) -> Comment:
         row, column = token.start
         alone = _is_alone(self.index, row, column)
         return Comment(token.string, self.index.starts[row - 1] + column, row, alone, first, last)
@@ -154,7 +154,7 @@ def _scanned(index: LineIndex) -> Iterator[Comment]:
         at = 0
         while at < len(line):
             if open_until:
-                at, open_until = _closed(line, at, open_until)
+                at, open_until = _after_string(line, at, open_until)
                 continue
             found = _OPENING.search(line, at)
             if found is None:
@@ -170,7 +170,7 @@ def _scanned(index: LineIndex) -> Iterator[Comment]:
             open_until = ""
 
 
-def _closed(line: str, at: int, quote: str) -> tuple[int, str]:
+def _after_string(line: str, at: int, quote: str) -> tuple[int, str]:
     """Return where scanning goes on in a string that `quote` closes, and the quote if it is still
     open."""
     while at < len(line):

@@ -53,9 +53,9 @@ class Committer:
             raise UsageError(f"{what}: {folder} is in no git repository")
         self.what = what
         self.git = Git(top, what)
-        self.head = self._ready()
+        self.head = self._parent_commit()
 
-    def _ready(self) -> str:
+    def _parent_commit(self) -> str:
         """Return the commit that the new ones follow."""
         head = self.git.run("rev-parse", "--verify", "--quiet", "HEAD", codes=(0, 1)).strip()
         if not head:
@@ -105,7 +105,7 @@ class Committer:
         Raises:
             UsageError: the working tree or the branch changed since it was looked at, or git fails.
         """
-        if self._ready() != self.head:
+        if self._parent_commit() != self.head:
             raise UsageError(f"{self.what}: the branch has moved meanwhile")
         with tempfile.TemporaryDirectory(prefix="torchlint-index-") as folder:
             own = {"GIT_INDEX_FILE": os.path.join(folder, "index")}

@@ -47,7 +47,7 @@ class _BadGlobError(ValueError):
     range."""
 
 
-def _any(_: str) -> bool:
+def _matches_any(_: str) -> bool:
     return True
 
 
@@ -97,7 +97,7 @@ def _segment(body: str) -> Segment:
         if char == "*":
             tokens.append(_STAR)
         elif char == "?":
-            tokens.append(_any)
+            tokens.append(_matches_any)
         elif char == "[":
             token, at = _bracket(body, at)
             tokens.append(token)

@@ -212,14 +212,14 @@ def rewritten(text: str, notebook: Notebook, python: str, filename: str) -> str:
     new = "".join((*pieces, text[at:]))
     again = _scanned(new, filename)
     expected = [wanted.get(code.number, code.source.text) for code in scan.codes]
-    if [code.source.text for code in again.codes] != expected or _rest(again, wanted) != _rest(
-        scan, wanted
-    ):
+    if [code.source.text for code in again.codes] != expected or _unchanged_text(
+        again, wanted
+    ) != _unchanged_text(scan, wanted):
         raise SourceError(f"{filename}: the fixed sources cannot be put into the notebook")
     return new
 
 
-def _rest(scan: _Scan, changed: Mapping[int, str]) -> list[str]:
+def _unchanged_text(scan: _Scan, changed: Mapping[int, str]) -> list[str]:
     """Return the JSON text between the sources of the changed cells."""
     spans = [code.source.span for code in scan.codes if code.number in changed]
     starts, ends = (

@@ -248,7 +248,7 @@ class Suppressions:
                 codes = verdicts.codes.meant(pragma, entry)
                 if not codes:
                     if pragma.verb != NOQA or entry.text.upper().startswith("TL"):
-                        yield pragma, _unknown(entry.text, verdicts.codes), entry.span, None
+                        yield pragma, _unknown_code(entry.text, verdicts.codes), entry.span, None
                 elif pragma.verb == ENABLE:
                     if not codes & disabled:
                         idle.append(
@@ -302,6 +302,6 @@ class Suppressions:
         return TextFix(Safety.SAFE, title, (edit,))
 
 
-def _unknown(word: str, codes: _Codes) -> str:
+def _unknown_code(word: str, codes: _Codes) -> str:
     near = codes.near(word)
     return f"unknown rule '{word}' in a suppression" + (f"; did you mean {near}?" if near else "")

@@ -79,7 +79,7 @@ def _former_of(document: Document, stack: contextlib.ExitStack) -> _Former:
     folder, name = os.path.split(document.path)
     try:
         held = stack.enter_context(_Folder(folder))
-        return stack.enter_context(_kept(held, name, document.data))
+        return stack.enter_context(_backup(held, name, document.data))
     except OSError as error:
         reason = error.strerror or str(error)
         raise WriteError(f"{document.filename}: cannot be written: {reason}") from error
@@ -251,7 +251,7 @@ class _Folder:
             raise
         return held
 
-    def _place(self, name: str) -> str:
+    def _path_of(self, name: str) -> str:
         return name if self._descriptor is not None else os.path.join(self.path, name)
 
     def state(self, name: str) -> os.stat_result:
@@ -260,17 +260,17 @@ class _Folder:
         Raises:
             OSError: there is none: a link, say.
         """
-        state = os.stat(self._place(name), dir_fd=self._descriptor, follow_symlinks=False)
+        state = os.stat(self._path_of(name), dir_fd=self._descriptor, follow_symlinks=False)
         if not stat.S_ISREG(state.st_mode):
             raise OSError(errno.ELOOP, "not a regular file")
         return state
 
     def may_write(self, name: str) -> bool:
-        return os.access(self._place(name), os.W_OK, dir_fd=self._descriptor)
+        return os.access(self._path_of(name), os.W_OK, dir_fd=self._descriptor)
 
     def open(self, name: str, flags: int, mode: int = 0o600) -> int:
         """Open a file that is no link; a regular one, unless it is made."""
-        descriptor = os.open(self._place(name), flags | _NO_LINK, mode, dir_fd=self._descriptor)
+        descriptor = os.open(self._path_of(name), flags | _NO_LINK, mode, dir_fd=self._descriptor)
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
             raise OSError(errno.ELOOP, "not a regular file")
@@ -285,8 +285,8 @@ class _Folder:
 
     def replace(self, old: str, new: str) -> None:
         os.replace(
-            self._place(old),
-            self._place(new),
+            self._path_of(old),
+            self._path_of(new),
             src_dir_fd=self._descriptor,
             dst_dir_fd=self._descriptor,
         )
@@ -294,14 +294,14 @@ class _Folder:
     def link(self, old: str, new: str) -> None:
         """Give a file one more name, which nothing may have yet."""
         os.link(
-            self._place(old),
-            self._place(new),
+            self._path_of(old),
+            self._path_of(new),
             src_dir_fd=self._descriptor,
             dst_dir_fd=self._descriptor,
         )
 
     def unlink(self, name: str) -> None:
-        os.unlink(self._place(name), dir_fd=self._descriptor)
+        os.unlink(self._path_of(name), dir_fd=self._descriptor)
 
     def sync(self) -> None:
         """Make a replacement last through a power cut, where the file system can."""
@@ -380,7 +380,7 @@ def _write_in_place(
         if now == data:  # written already, under another of its names
             return
         _compare(document, now)
-        keeping = contextlib.nullcontext(_Former()) if kept else _kept(folder, name, now)
+        keeping = contextlib.nullcontext(_Former()) if kept else _backup(folder, name, now)
         with keeping as former:
             _compare(document, _content(descriptor))  # to keep it was slow
             _claim(descriptor, len(now), len(data))
@@ -416,7 +416,7 @@ class _Former:
 
 
 @contextlib.contextmanager
-def _kept(folder: _Folder, name: str, data: bytes) -> Iterator[_Former]:
+def _backup(folder: _Folder, name: str, data: bytes) -> Iterator[_Former]:
     """Keep the content of a file in a file of its own, complete and on the disk, until it is not
     needed any more.
 

@@ -139,7 +139,7 @@ def _report(source: str, catalog: Catalog) -> FileReport:
     return analyse(job(source))
 
 
-def _own(info: RuleInfo, report: FileReport) -> list[Finding]:
+def _findings_of_rule(info: RuleInfo, report: FileReport) -> list[Finding]:
     return [finding for finding in report.findings if finding.code == info.code]
 
 
@@ -148,12 +148,16 @@ def _found(info: RuleInfo, index: int) -> str:
     report = checked(bad)
     if report.notes:
         return "; ".join(note.message for note in report.notes)
-    return "" if _own(info, report) else f"this Bad example is not found with all rules on:\n{bad}"
+    return (
+        ""
+        if _findings_of_rule(info, report)
+        else f"this Bad example is not found with all rules on:\n{bad}"
+    )
 
 
 def _fixed(info: RuleInfo, index: int) -> str:
     bad, goods = programs(info, "Bad")[index], programs(info, "Good")
-    found = _own(info, checked(bad))
+    found = _findings_of_rule(info, checked(bad))
     offered = {
         each.fix.safety.value for each in found if each.fix is not None and not each.fix.withheld
     }
@@ -177,7 +181,7 @@ def _fixed(info: RuleInfo, index: int) -> str:
 
 
 def _explained(info: RuleInfo, index: int) -> str:
-    for found in _own(info, checked(programs(info, "Bad")[index])):
+    for found in _findings_of_rule(info, checked(programs(info, "Bad")[index])):
         if found.fix is None:
             continue
         if not found.fix.title:
@@ -206,7 +210,7 @@ def _silent(heading: str) -> Callable[[RuleInfo, int], str]:
         broken = [found.message for found in report.findings if found.code == "invalid-syntax"]
         if broken or report.notes:
             return "; ".join([*broken, *(note.message for note in report.notes)])
-        rows = [found.start.row for found in _own(info, report)]
+        rows = [found.start.row for found in _findings_of_rule(info, report)]
         return f"it speaks of row {rows[0]} of this {heading} example:\n{example}" if rows else ""
 
     return silent

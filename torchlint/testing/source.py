@@ -28,7 +28,7 @@ def findings(source: str, select: Iterable[str] = ("ALL",), **settings: Any) -> 
         AssertionError: the source was not checked in full, because a rule crashed or could not be
             imported, say.
     """
-    return _whole(analyse(job(source, codes=_codes(select), **settings))).findings
+    return _complete(analyse(job(source, codes=_codes(select), **settings))).findings
 
 
 def fixed(
@@ -46,7 +46,7 @@ def fixed(
         UsageError: `select` names no rule.
         AssertionError: the source was not checked in full, or a fix did not work out.
     """
-    report = _whole(
+    report = _complete(
         analyse(job(source, codes=_codes(select), fix="unsafe" if unsafe else "safe", **settings))
     )
     return report.after if report.before != report.after else source
@@ -83,7 +83,7 @@ def _codes(select: Iterable[str]) -> frozenset[str]:
     return load_catalog().resolve(select, "select", UsageError)
 
 
-def _whole(report: FileReport) -> FileReport:
+def _complete(report: FileReport) -> FileReport:
     told = [note.message for note in report.notes if note.kind in UNANALYSED]
     if told:
         raise AssertionError("; ".join(told))

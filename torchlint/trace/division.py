@@ -137,7 +137,7 @@ def division(trace: Trace, waiting: Mask) -> Division | None:
     device = trace.device()
     ours = np.isin(trace.columns.thread, together(trace))
     hosts = _host(trace, ours, _layers(trace, ours, waiting), (starts, ends))
-    works = _work(trace, starts, ends) if device.any() else [None] * len(marks)
+    works = _work_by_step(trace, starts, ends) if device.any() else [None] * len(marks)
     numbers = [mark[0] for mark in marks]
     why = reasons(trace, numbers, starts, ends)
     times = (ends - starts).tolist()
@@ -174,12 +174,15 @@ def _host(
     before = np.zeros(len(starts), dtype=np.int64), np.zeros(len(starts), dtype=np.int64)
     for name, layer in (*layers, (REST, None)):
         if layer is None:
-            now = ends - starts, _between(begun, starts, ends)
+            now = ends - starts, _counts_by_step(begun, starts, ends)
         else:
             so_far |= layer
             spans = _spans(columns, so_far)
             inside = begun[within(spans, begun)]
-            now = covered(spans, ends) - covered(spans, starts), _between(inside, starts, ends)
+            now = (
+                covered(spans, ends) - covered(spans, starts),
+                _counts_by_step(inside, starts, ends),
+            )
         times[name], counts[name] = now[0] - before[0], now[1] - before[1]
         before = now
     return [
@@ -191,7 +194,7 @@ def _host(
     ]
 
 
-def _work(trace: Trace, starts: Ints, ends: Ints) -> list[dict[str, int]]:
+def _work_by_step(trace: Trace, starts: Ints, ends: Ints) -> list[dict[str, int]]:
     """Return for each step how long the work of each kind took that was launched in it, where none
     of a kind before it ran; work whose launch is not known counts where it ran."""
     columns = trace.columns
@@ -220,7 +223,7 @@ def _spans(columns: Columns, chosen: Mask) -> Spans:
     return union(rows.ts, rows.end)
 
 
-def _between(times: Ints, starts: Ints, ends: Ints) -> Ints:
+def _counts_by_step(times: Ints, starts: Ints, ends: Ints) -> Ints:
     """Return how many of some times, in order, lie in each step."""
     found: Ints = np.searchsorted(times, ends) - np.searchsorted(times, starts)
     return found

@@ -102,10 +102,10 @@ def counted(snapshot: Any) -> list[dict[str, Any]]:
 
 def _device(number: int, segments: Sequence[Entry], trace: Sequence[Entry]) -> dict[str, Any]:
     history = _History(segments, trace)
-    return {"device": number, **_now(segments), **history.reserved(), **history.peak()}
+    return {"device": number, **_current_state(segments), **history.reserved(), **history.peak()}
 
 
-def _now(segments: Sequence[Entry]) -> dict[str, Any]:
+def _current_state(segments: Sequence[Entry]) -> dict[str, Any]:
     """Return what was reserved and used when the snapshot was taken.
 
     What is free in a segment that also holds something cannot be given back to the driver.
@@ -156,7 +156,7 @@ class _History:
             if action in ("segment_alloc", "segment_map"):
                 up, ups = up + size, ups + 1
                 changes.append(size)
-                retries += freeing is not None and self._same(freeing, event)
+                retries += freeing is not None and self._from_same_place(freeing, event)
             elif action in ("segment_free", "segment_unmap"):
                 down, downs = down + size, downs + 1
                 changes.append(-size)
@@ -243,7 +243,7 @@ class _History:
                     yield {"address": address, **block}
                 address += _number(block["size"])
 
-    def _same(self, one: Entry, other: Entry) -> bool:
+    def _from_same_place(self, one: Entry, other: Entry) -> bool:
         """Say whether two events come from one place, and not from somebody who empties the
         cache."""
         named = any(frame.get("name") == "empty_cache" for frame in one.get("frames") or ())
@@ -258,12 +258,12 @@ class _History:
             return ()
         found = self._stacks.get(id(frames))
         if found is None:
-            found = tuple(_own(frames))[:_KEPT]
+            found = tuple(_program_frames(frames))[:_KEPT]
             self._stacks[id(frames)] = found
         return found
 
 
-def _own(frames: Sequence[Entry]) -> Iterator[tuple[str, int, str]]:
+def _program_frames(frames: Sequence[Entry]) -> Iterator[tuple[str, int, str]]:
     for frame in frames:
         file, line, name = frame["filename"], _number(frame["line"]), frame["name"]
         if not (isinstance(file, str) and isinstance(name, str)):

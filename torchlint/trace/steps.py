@@ -65,10 +65,10 @@ def steps(trace: Trace, work: Columns) -> Steps:
     if not len(times):
         return Steps(each, None, None, "")
     variation = float(times.std(ddof=1) / times.mean()) if len(times) > 1 else None
-    return Steps(each, float(np.median(times)), variation, _why(each))
+    return Steps(each, float(np.median(times)), variation, _cause_of_slowest(each))
 
 
-def _why(each: tuple[Step, ...]) -> str:
+def _cause_of_slowest(each: tuple[Step, ...]) -> str:
     """Return which part of the slowest step is over its median by half of the excess or more."""
     if len(each) < 3:
         return ""

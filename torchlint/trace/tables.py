@@ -167,8 +167,8 @@ class Tables:
         self, path: str, meta: dict[str, Any], *, lost: int, repaired: int, cut_off: str
     ) -> Trace:
         """Return all that was taken up."""
-        columns = _together(Columns, self.parts or [self._columns([])])
-        memory = _together(Memory, self.memory) if self.memory else None
+        columns = _concatenated(Columns, self.parts or [self._columns([])])
+        memory = _concatenated(Memory, self.memory) if self.memory else None
         self.parts, self.memory = [], []
         return Trace(
             path,
@@ -197,7 +197,7 @@ def _shape(args: Args) -> Shape | None:
     return dims, bytes(args.types), bytes(args.strides), bytes(args.values)
 
 
-def _together(kind: type[T], parts: Sequence[T]) -> T:
+def _concatenated(kind: type[T], parts: Sequence[T]) -> T:
     """Return columns behind each other."""
     slots: tuple[str, ...] = kind.__slots__  # type: ignore[attr-defined]
     return kind(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in slots})

@@ -125,12 +125,12 @@ def offered(
         for finding in chosen:
             alone = rows[finding.code, finding.start.row] == 1
             units.append(_unit(file, finding, catalog, names, alone=alone))
-    kept, crossing = _apart(units)
+    kept, crossing = _split_by_overlap(units)
     skipped += (f"{unit.id}: {OVERLAPS}" for unit in crossing)
     return Offered(tuple(_bundled(kept)), tuple(skipped))
 
 
-def _apart(units: Sequence[FixUnit]) -> tuple[list[FixUnit], list[FixUnit]]:
+def _split_by_overlap(units: Sequence[FixUnit]) -> tuple[list[FixUnit], list[FixUnit]]:
     """Return the units that can be applied together, and the others: of two that meet in a file,
     that of several files stays, else the first. The same edit in both is one."""
     kept: list[FixUnit] = []

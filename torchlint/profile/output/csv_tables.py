@@ -19,10 +19,10 @@ def tables(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     Args:
         document: see `torchlint.profile.output.json_report.document`.
     """
-    yield from _of("report", document, "")
+    yield from _tables_of("report", document, "")
 
 
-def _of(name: str, value: Any, below: str) -> Iterator[tuple[str, str]]:
+def _tables_of(name: str, value: Any, below: str) -> Iterator[tuple[str, str]]:
     """Yield the tables of a value: its own, and those in it, whose names begin with `below`."""
     if isinstance(value, Mapping):
         inner = {key: part for key, part in value.items() if isinstance(part, Sequence | Mapping)}
@@ -31,7 +31,7 @@ def _of(name: str, value: Any, below: str) -> Iterator[tuple[str, str]]:
         yield from _written(name, [single])
         for key, part in inner.items():
             path = f"{below}{key}"
-            yield from _of(path, part, f"{path}.")
+            yield from _tables_of(path, part, f"{path}.")
     elif value and isinstance(value[0], Mapping):
         yield from _written(name, [dict(_columns("", row)) for row in value])
     else:

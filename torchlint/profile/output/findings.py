@@ -146,7 +146,7 @@ def parts(costs: Costs) -> tuple[list[Told], list[Told], dict[str, list[Told]]]:
     for found in others.values():
         found.sort(key=lambda cost: (-_heavy(cost, costs), -cost.most_ns))
     first = sorted(others.items(), key=lambda of: -_heavy(of[1][0], costs))
-    return _told(measured), _told(negligible), {why: _told(found) for why, found in first}
+    return _grouped(measured), _grouped(negligible), {why: _grouped(found) for why, found in first}
 
 
 def others(costs: Costs) -> dict[str, list[Told]]:
@@ -162,7 +162,7 @@ def _heavy(cost: FindingCost, costs: Costs) -> int:
     return took if took >= HEAVY * costs.span else 0
 
 
-def _told(found: Iterable[FindingCost]) -> list[Told]:
+def _grouped(found: Iterable[FindingCost]) -> list[Told]:
     same: dict[tuple[str, int, str, str], list[FindingCost]] = {}
     for cost in found:
         one = cost.finding
@@ -206,10 +206,10 @@ def basis(cost: FindingCost, costs: Costs) -> str:
     )
     sure = cost.cost is None or cost.cost.site.certainty != "aligned"
     probably = "" if sure else "; its calls are probably those of the line"
-    return f"{words}{waited}{_under(cost, costs)}{once}{probably}"
+    return f"{words}{waited}{_part_of_step(cost, costs)}{once}{probably}"
 
 
-def _under(cost: FindingCost, costs: Costs) -> str:
+def _part_of_step(cost: FindingCost, costs: Costs) -> str:
     """Return which part of a step under the profiler a bound is, where that is another one than of
     a step without it, with which bounds are compared."""
     alone = cost.bound.seen_ns if cost.bound is not None and cost.worker_ns is None else 0

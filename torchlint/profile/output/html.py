@@ -61,10 +61,10 @@ def render(content: Content) -> str:
         "headline": headline(shown, content.waits, content.steps, content.whole),
         "compared": list(compared(content)),
         "device": shown.device or "no GPU in the trace",
-        "of": _of(shown),
+        "of": _rank_title(shown),
         "growth": list(growing.sentences(content.growth)),
         "findings": _findings(content),
-        "others": _others(content),
+        "others": _other_findings(content),
         "memory": "" if costs is None else memory(content, costs),
         "tables": list(tables.tables(content)),
         "code": tables.CODE,
@@ -83,7 +83,7 @@ def render(content: Content) -> str:
     return text.encode("ascii", "xmlcharrefreplace").decode("ascii")
 
 
-def _of(rank: Rank) -> str:
+def _rank_title(rank: Rank) -> str:
     world = f" of {rank.world}" if rank.world else ""
     return f"rank {rank.number}{world}, {rank.path}"
 
@@ -124,7 +124,7 @@ def _words(told: Told) -> dict[str, str]:
     }
 
 
-def _others(content: Content) -> list[dict[str, Any]]:
+def _other_findings(content: Content) -> list[dict[str, Any]]:
     """Return the other findings, by what is known of them."""
     costs, top = content.costs, content.top
     if costs is None:

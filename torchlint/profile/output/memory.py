@@ -37,7 +37,7 @@ def _device(found: Snapshot, top: int, color: bool) -> Iterator[str]:
     if not found.held:
         return
     yield paint(f"at the peak, {size(found.allocated_most)} by line", BOLD, color)
-    held = [_held(each, found.allocated_most) for each in found.held[:top]]
+    held = [_row_of_held(each, found.allocated_most) for each in found.held[:top]]
     yield from aligned([("bytes", "pieces", "line"), *held])
     if len(found.held) > top:
         yield f"and {len(found.held) - top} more"
@@ -48,8 +48,8 @@ def _rows(found: Snapshot) -> Iterator[tuple[str, str]]:
     reserved = f"{size(found.reserved)} in {pluralise(found.segments, 'segment')}"
     yield "reserved", f"{reserved}; most at once {size(found.reserved_most)}"
     yield "  used", f"{size(found.used)} ({share(found.used, found.reserved)})"
-    yield "  free, cannot be given back", _part(found.free_in_use, found.reserved)
-    yield "  free, can be given back", _part(found.free_whole, found.reserved)
+    yield "  free, cannot be given back", _size_and_share(found.free_in_use, found.reserved)
+    yield "  free, can be given back", _size_and_share(found.free_whole, found.reserved)
     if found.free_in_use or found.free_whole:
         apart = f"{100 * found.fragmented:.1f} % of what is free lies apart"
         yield "  largest free piece", f"{size(found.largest_free)}; {apart}"
@@ -65,11 +65,11 @@ def _rows(found: Snapshot) -> Iterator[tuple[str, str]]:
         yield "failed", f"{pluralise(found.failures, 'allocation')} (the last of {sizes})"
 
 
-def _part(nbytes: int, whole: int) -> str:
+def _size_and_share(nbytes: int, whole: int) -> str:
     return f"{size(nbytes)} ({share(nbytes, whole)})" if nbytes else "0"
 
 
-def _held(held: Held, whole: int) -> tuple[str, str, str]:
+def _row_of_held(held: Held, whole: int) -> tuple[str, str, str]:
     place = f"{held.file}:{held.line}, in {held.function}" if held.file else held.function
     pieces = f"{held.pieces:,}" if held.pieces else ""
     return f"{size(held.nbytes)} ({share(held.nbytes, whole)})", pieces, visible(place)

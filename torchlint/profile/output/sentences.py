@@ -39,7 +39,9 @@ def headline(
     device cost."""
     account = None if run is None else run.account
     slower = 0.0 if run is None else run.slower or 0.0
-    first = f"{'; '.join(_trace(rank) if account is None else _run(account, slower))}."
+    first = (
+        f"{'; '.join(_trace(rank) if account is None else _what_it_waits_for(account, slower))}."
+    )
     if run is not None and run.division is not None:
         first += _aside(run.division)
     if waits is None or not waits.each:
@@ -88,7 +90,7 @@ def _aside(of: Division) -> str:
     )
 
 
-def _run(of: Account, slower: float) -> Iterator[str]:
+def _what_it_waits_for(of: Account, slower: float) -> Iterator[str]:
     if of.device is None or of.busy is None:
         yield f"A step takes {span(of.step)}, without a GPU"
         if of.step < _SHORT and slower >= _MOSTLY_PROFILER:

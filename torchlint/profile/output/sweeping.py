@@ -19,14 +19,14 @@ HEAD = ("workers", "step", "least to most", "waiting for data")
 
 def text(of: Sweep, color: bool) -> str:
     """Return the report for people."""
-    title = f"{shlex.join(of.typed)}: {_how(of)}"
+    title = f"{shlex.join(of.typed)}: {_how_measured(of)}"
     lines = [paint(visible(title), BOLD, color), *aligned([HEAD, *map(_row, of.tried)])]
     lines += ["", paint(verdict(of), BOLD, color), *further(of)]
     lines += [paint(f"note: {visible(note)}", DIM, color) for note in of.notes]
     return "\n".join(lines) + "\n"
 
 
-def _how(of: Sweep) -> str:
+def _how_measured(of: Sweep) -> str:
     device = f", {of.device}" if of.device else ""
     cores = pluralise(of.cores, "core")
     return f"{ROUNDS} rounds of {pluralise(of.timed, 'step')} with each number{device}, {cores}"
@@ -127,6 +127,6 @@ def markdown(of: Sweep) -> str:
     """Return the report as Markdown."""
     lines = ["## torchlint profile: workers of DataLoaders", "", plain(verdict(of)), ""]
     lines += table(HEAD, [[*map(plain, _row(one))] for one in of.tried])
-    notes = (f"{_how(of)}.", *further(of), *of.notes)
+    notes = (f"{_how_measured(of)}.", *further(of), *of.notes)
     lines += ["", *(f"- {plain(note)}" for note in notes)]
     return "\n".join(lines) + "\n"

@@ -250,14 +250,14 @@ def _host_rows(host: Host) -> list[tuple[str, str]]:
         (
             "disk",
             (
-                f"{_free(host.disk_free)} in {host.folder}: each variant is a copy of the program "
-                "there"
+                f"{_free_words(host.disk_free)} in {host.folder}: each variant is a copy of the "
+                "program there"
             ),
         ),
         (
             "memory",
             (
-                f"{_free(host.memory_free)}: all variants stay loaded; fewer at a time where "
+                f"{_free_words(host.memory_free)}: all variants stay loaded; fewer at a time where "
                 "they do "
                 "not fit"
             ),
@@ -289,7 +289,7 @@ def _isolation(host: Host) -> str:
     return "no Landlock: programs run in a copy, but writes to absolute paths are not stopped"
 
 
-def _free(size: int | None) -> str:
+def _free_words(size: int | None) -> str:
     return "not known" if size is None else f"{_size(size)} free"
 
 

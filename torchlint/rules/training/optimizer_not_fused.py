@@ -89,11 +89,10 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.rule import Hit, Module, Rule, inferred
-from torchlint.semantic.code.calls import given_for
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import base_names
 from torchlint.semantic.code.text import mentions
-from torchlint.semantic.code.tree import attr_of, has_star, is_name
+from torchlint.semantic.code.tree import argument_for, attr_of, has_star, is_name
 from torchlint.semantic.time.step_overhead import over_parameters
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values.accelerator import on_accelerator
@@ -157,7 +156,8 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 @rule.call("transformers.AdamW", "transformers.optimization.AdamW")
 def check_transformers(node: cst.Call, module: Module) -> Iterator[Hit]:
     if on_accelerator(module):
-        corrects = all(is_name(each, "True") for each in given_for(node, 5, "correct_bias"))
+        asked = argument_for(node, 5, "correct_bias")
+        corrects = asked is None or is_name(asked, "True")
         yield Hit(node, message=_TRANSFORMERS if corrects else f"{_TRANSFORMERS}{_CORRECTS}")
 
 

@@ -12,7 +12,6 @@ from torchlint.semantic.code.tree import (
     FUNCTIONS,
     is_name,
     keyword_of,
-    positional,
     positional_parameters,
 )
 from torchlint.semantic.module import Module
@@ -113,16 +112,6 @@ def _items(value: cst.BaseExpression | None) -> dict[str, cst.Arg] | None:
 def keyword_argument(module: Module, call: cst.Call, name: str) -> cst.BaseExpression | None:
     """Return the expression of a keyword argument, or None."""
     return next((a.value for a in call.args if keyword_of(a) == name), None)
-
-
-def given_for(call: cst.Call, position: int, name: str) -> list[cst.BaseExpression]:
-    """Return what a call hands over for a parameter, at its position or by its name; nothing where
-    that is not known."""
-    given = [arg.value for arg in call.args if keyword_of(arg) == name]
-    if not given and not any(arg.star for arg in call.args[: position + 1]):
-        plain = positional(call)
-        given = plain[position : position + 1]
-    return given
 
 
 @question(ground=True, remember=False)

@@ -8,10 +8,16 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.semantic.code.calls import given_for
 from torchlint.semantic.code.names import Binding, Names, one_by_one
 from torchlint.semantic.code.scopes import Scopes
-from torchlint.semantic.code.tree import Tree, has_star, is_name, positional_parameters, targets_of
+from torchlint.semantic.code.tree import (
+    Tree,
+    argument_for,
+    has_star,
+    is_name,
+    positional_parameters,
+    targets_of,
+)
 from torchlint.semantic.torch import ops
 
 _SAME_MODULE = ops.having("module", "chains")
@@ -243,8 +249,8 @@ class Instances:
             text == "staticmethod" for _, text in self.scopes.decorators(function)
         )
         at = params.index(param) - bound if param in params else -1
-        given = given_for(call, at, param.name.value)
-        return given[0] if given else param.default
+        given = argument_for(call, at, param.name.value)
+        return given if given is not None else param.default
 
 
 def _sole_class(classes: Classes) -> cst.ClassDef | None:

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.semantic.code.calls import given_for, keyword_argument
+from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.flow import call_sites, escapes
 from torchlint.semantic.code.named_tests import names
-from torchlint.semantic.code.tree import keyword_of, last_name
+from torchlint.semantic.code.tree import argument_for, keyword_of, last_name
 from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -154,8 +154,7 @@ def given_by_calls(module: Module, param: cst.Param) -> list[cst.BaseExpression 
         return []
     listed = list(function.params.params)
     at = listed.index(param) if param in listed else len(listed)
-    given = (given_for(call, at, param.name.value) for call in call_sites(module, function))
-    return [each[0] if each else None for each in given]
+    return [argument_for(call, at, param.name.value) for call in call_sites(module, function)]
 
 
 def _agreed(options: Iterator[frozenset[str] | None]) -> frozenset[str] | None:

@@ -460,10 +460,10 @@ def targets_of(
 
 
 def argument_for(call: cst.Call, position: int | None, name: str) -> cst.BaseExpression | None:
-    """Return what a call gives for a parameter; None where it gives nothing, or by stars."""
-    for at, arg in enumerate(call.args):
-        if arg.star:
-            return None
-        if (arg.keyword is None and at == position) or (keyword_of(arg) == name):
-            return arg.value
-    return None
+    """Return what a call gives for a parameter, by its name or at its position; None where it gives
+    nothing, or by stars."""
+    named = next((arg.value for arg in call.args if keyword_of(arg) == name), None)
+    if named is not None or position is None or not 0 <= position < len(call.args):
+        return named
+    plain = all(arg.keyword is None and not arg.star for arg in call.args[: position + 1])
+    return call.args[position].value if plain else None

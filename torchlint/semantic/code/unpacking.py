@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 import libcst as cst
 
 from torchlint.semantic.code.bindings import sole_definition
-from torchlint.semantic.code.calls import given_for
 from torchlint.semantic.code.parsed_arguments import given_by_calls
+from torchlint.semantic.code.tree import argument_for
 from torchlint.semantic.module import Module
 from torchlint.source.python import DEFS, walk
 
@@ -74,11 +74,11 @@ def _samples(module: Module, loader: cst.Call | None, defined: Defined) -> tuple
     if loader is None or module.called(loader) != _LOADER:
         return None
     words = {arg.keyword.value if arg.keyword else arg.star for arg in loader.args} - {""}
-    dataset = given_for(loader, 0, "dataset")
+    dataset = argument_for(loader, 0, "dataset")
     sampler = loader.args[2:] and loader.args[2].keyword is None
-    if not words <= _PLAIN or sampler or not dataset:
+    if not words <= _PLAIN or sampler or dataset is None:
         return None
-    made = list(_calls(module, dataset[0], _THROUGH))
+    made = list(_calls(module, dataset, _THROUGH))
     cls = defined(module, made[0].func) if len(made) == 1 and made[0] is not None else None
     width = _width(cls) if isinstance(cls, ast.ClassDef) else None
     return (cls.name, width) if isinstance(cls, ast.ClassDef) and width is not None else None

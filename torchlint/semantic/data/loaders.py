@@ -14,7 +14,7 @@ from torchlint.semantic.code.flow import call_sites, callees_of, reads_of
 from torchlint.semantic.code.reaching import assigned_to
 from torchlint.semantic.code.scopes import base_names, method_of
 from torchlint.semantic.code.text import in_main_guard
-from torchlint.semantic.code.tree import attr_of, is_name, parameters_of
+from torchlint.semantic.code.tree import attr_of, is_name, parameters_of, root_of
 from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.data.loader_flow import consumers_of, only_begun
 from torchlint.semantic.device.transfers import transfer_of
@@ -176,15 +176,8 @@ def _batch_names(module: Module, node: cst.CSTNode) -> set[str]:
 
 def _root_name(node: cst.BaseExpression) -> str | None:
     """Return the name that an expression starts from: of ``batch["x"].float()``, batch."""
-    at: cst.BaseExpression = node
-    while not isinstance(at, cst.Name):
-        if isinstance(at, cst.Call):
-            at = at.func
-        elif isinstance(at, (cst.Attribute, cst.Subscript)):
-            at = at.value
-        else:
-            return None
-    return at.value
+    root = root_of(node)
+    return root.value if isinstance(root, cst.Name) else None
 
 
 def _fills_device(module: Module, call: cst.Call, own: set[str]) -> bool:

@@ -9,11 +9,10 @@ import libcst as cst
 
 from torchlint.base.records import frozen
 from torchlint.semantic.code.benchmarks import is_benchmark
-from torchlint.semantic.code.calls import given_for
 from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.scopes import is_compiled
-from torchlint.semantic.code.tree import keyword_of, method_called
+from torchlint.semantic.code.tree import argument_for, keyword_of, method_called
 from torchlint.semantic.module import Module
 from torchlint.semantic.project.asked import argument_reads
 from torchlint.semantic.question import question
@@ -219,10 +218,10 @@ def _made_number(module: Module, read: cst.CSTNode) -> bool:
 
 def _of_helper(module: Module, call: cst.Call, name: str, asks: _Asks) -> Iterator[HostRead]:
     for read in argument_reads(module, name):
-        given = given_for(call, read.position, read.name)
-        if read.how in _SCALARS and given and asks.waits(module, given[0]):
+        given = argument_for(call, read.position, read.name)
+        if read.how in _SCALARS and given is not None and asks.waits(module, given):
             words = f"{name.rpartition('.')[2]}() reads `{read.name}` on the host"
-            yield HostRead(call, given[0], "helper", (Why(words, call, (read.module, read.node)),))
+            yield HostRead(call, given, "helper", (Why(words, call, (read.module, read.node)),))
             return
 
 

@@ -8,10 +8,10 @@ import libcst as cst
 
 from torchlint.base.records import frozen
 from torchlint.semantic.code.bindings import sole_definition
-from torchlint.semantic.code.calls import given_for, keyword_argument
+from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.flow import call_sites, reads_of
 from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.code.tree import components, has_star, is_name, positional
+from torchlint.semantic.code.tree import argument_for, components, has_star, is_name, positional
 from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -262,8 +262,9 @@ def _of_parameter(module: Module, function: cst.FunctionDef, name: str) -> _Word
     if function.name.value in _ENTRIES or name not in names or not 0 < len(sites) <= _MAX_SITES:
         return None
     at = names.index(name) - (names[0] == "self")
-    given = [passed for site in sites for passed in given_for(site, at, name)]
-    return _common_words(module, given) if len(given) == len(sites) else None
+    given = [argument_for(site, at, name) for site in sites]
+    passed = [each for each in given if each is not None]
+    return _common_words(module, passed) if len(passed) == len(sites) else None
 
 
 def _is_filled(module: Module, name: cst.Name) -> bool:

@@ -8,10 +8,10 @@ from collections.abc import Collection, Iterable, Iterator, Set
 
 import libcst as cst
 
-from torchlint.semantic.code.calls import bind, given_for, keyword_argument
+from torchlint.semantic.code.calls import bind, keyword_argument
 from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.code.tree import method_called
+from torchlint.semantic.code.tree import argument_for, method_called
 from torchlint.semantic.device.host_reads import host_copy, scalar_reads
 from torchlint.semantic.device.possible_waits import (
     ALL_WORK,
@@ -721,8 +721,9 @@ def _copied_by(module: Module, call: cst.Call) -> Iterator[cst.BaseExpression]:
     if copy is not None and not collected and goes_on_elsewhere(module, call):
         yield copy.tensor
     for each in argument_reads(module, module.called(call)):
-        if each.how in _COPIES:
-            yield from given_for(call, each.position, each.name)
+        given = argument_for(call, each.position, each.name)
+        if each.how in _COPIES and given is not None:
+            yield given
     for arg in call.args:
         if any(
             host_copy(module, inner) is not None and goes_on_elsewhere(module, inner)

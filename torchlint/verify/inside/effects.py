@@ -45,7 +45,7 @@ class Effects:
     """
 
     def __init__(self, folder: str, pristine: str | None) -> None:
-        self.folders = _apart([os.path.realpath(folder), os.path.realpath(os.getcwd())])
+        self.folders = _outermost([os.path.realpath(folder), os.path.realpath(os.getcwd())])
         self.pristine = pristine
         self.values: dict[str, Any] = {}
         self.notes: list[str] = []
@@ -192,7 +192,7 @@ def _captured(number: int) -> Iterator[io.StringIO]:
             os.write(number, data)
 
 
-def _apart(folders: list[str]) -> list[str]:
+def _outermost(folders: list[str]) -> list[str]:
     """Return the folders that do not lie in an earlier one."""
     kept: list[str] = []
     for folder in folders:

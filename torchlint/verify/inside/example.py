@@ -49,7 +49,7 @@ class Example:
                 virtual_cuda(settings["root"], settings["operations"])
             )
         side, timed = settings["side"], settings["timed"]
-        with self._place():
+        with self._surroundings():
             self._execute(settings["setup"])
             self._execute(settings["prepare"])
             self.before = frozenset(self.names)
@@ -65,13 +65,13 @@ class Example:
 
     def run(self, reps: int) -> clock.Taken:
         """Run the timed statements so often."""
-        with self._place():
-            return clock.timed_loop(self._once(), reps)
+        with self._surroundings():
+            return clock.timed_loop(self._runner(), reps)
 
     def check(self, path: str, seed: int) -> dict[str, Any]:
         """Run the side whole, save every name that is bound then, and return those that it bound or
         changed."""
-        with self._place():
+        with self._surroundings():
             start = snapshot(_visible(self.names))
             self._execute(self.settings["side"])
             self._execute(self.settings["timed"])
@@ -88,15 +88,15 @@ class Example:
         started."""
         with self.stack:
             self.ledger.mark_step()
-            with self._place():
-                once = self._once()
+            with self._surroundings():
+                once = self._runner()
                 for _ in range(2):
                     once()
                     self.ledger.mark_step()
             summary: dict[str, Any] = self.ledger.summary(2)
         return summary
 
-    def _once(self) -> Callable[[], None]:
+    def _runner(self) -> Callable[[], None]:
         """Return a function that runs the timed statements, and nothing else, once."""
         code, names = self.code, self.names
         if code is None:
@@ -116,7 +116,7 @@ class Example:
             exec(self._compile(source), self.names)  # noqa: S102 - as above
 
     @contextlib.contextmanager
-    def _place(self) -> Iterator[None]:
+    def _surroundings(self) -> Iterator[None]:
         with (
             warnings.catch_warnings(),
             StandIn() if self.settings["standin"] else contextlib.nullcontext(),

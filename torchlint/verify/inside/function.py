@@ -87,7 +87,7 @@ class Function:
         if self.owner is not None:
             values["self"] = self.owner
         values |= self._names(effects) | effects.values
-        values["raised"] = "" if raised is None else _told(raised)
+        values["raised"] = "" if raised is None else _described(raised)
         taken = self._without_folder(snapshot(values, states, aliases=True))
         torch.save(taken, path)
         after = snapshot({"inputs": inputs})
@@ -299,7 +299,7 @@ def consumed(result: Any, effects: Effects | None) -> Any:
     return Lazy(type(result).__name__, tuple(seen), returned)
 
 
-def _told(error: BaseException, depth: int = 5) -> str:
+def _described(error: BaseException, depth: int = 5) -> str:
     """Return what a caller can see of an exception: type and bases, message, cause, notes,
     attributes, members."""
     kind = type(error)
@@ -318,7 +318,11 @@ def _told(error: BaseException, depth: int = 5) -> str:
     return "\n".join(
         [
             *lines,
-            *(f"from {_told(other, depth - 1)}" for other in others if other is not None and depth),
+            *(
+                f"from {_described(other, depth - 1)}"
+                for other in others
+                if other is not None and depth
+            ),
         ]
     )
 

@@ -146,13 +146,13 @@ class _Taker:
                 and path in self.leaves
                 and not isinstance(value, (torch.Tensor, tuple, Lazy))
             ):
-                self.leaves[path] |= self._same(path, value)
+                self.leaves[path] |= self._alias_of(path, value)
 
     def _unseen(self, path: str, value: Any) -> None:
         """Note a value of which only the type is known."""
         self.leaves[path] = {"kind": "object", "type": type(value).__name__, "unseen": True}
 
-    def _same(self, path: str, value: Any) -> Leaf:
+    def _alias_of(self, path: str, value: Any) -> Leaf:
         """Return which value seen before is this very object."""
         first, _ = self.objects.setdefault(id(value), (path, value))
         return {"same object as": "" if first == path else first}
@@ -224,7 +224,7 @@ class _Taker:
             if isinstance(item, torch.Tensor):
                 self.leaves[here] = self.leaves[here] | self._aliases(here, item)
             elif not isinstance(item, (*_SCALARS, tuple)):
-                self.leaves[here] = self.leaves[here] | self._same(here, item)
+                self.leaves[here] = self.leaves[here] | self._alias_of(here, item)
         if value.returned is not None:
             self.take(f"{path}.returned", value.returned, 1)
 

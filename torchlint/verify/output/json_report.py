@@ -28,7 +28,7 @@ def render(report: Report, *, color: bool = False) -> str:
 
 def document(report: Report) -> dict[str, Any]:
     """Return the report as plain values."""
-    found: dict[str, Any] = _plain(report)
+    found: dict[str, Any] = _as_json(report)
     for variant in found["variants"]:
         speed = variant["speed"]
         timed = speed["ratio"] is not None
@@ -51,20 +51,20 @@ def document(report: Report) -> dict[str, Any]:
     }
 
 
-def _plain(value: Any) -> Any:
+def _as_json(value: Any) -> Any:
     """Return records as objects, lists for tuples, and null for what JSON has no number for."""
     if isinstance(value, enum.Enum):
         return value.value
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {key: _plain(each) for key, each in value.items()}
+        return {key: _as_json(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
+        return [_as_json(each) for each in value]
     if not hasattr(value, "__match_args__"):
         return value
     names = value.__match_args__
-    found = {name: _plain(getattr(value, name)) for name in names}
+    found = {name: _as_json(getattr(value, name)) for name in names}
     found |= {name: None for name in _WORDS & found.keys() if found[name] == ""}
     match value:
         case Ratio():

@@ -37,7 +37,7 @@ def headline(report: Report) -> str:
         found = versions.change(report)
         counts = phrases.counted(found) if found is not None else None
         gain = "" if counts is None else _saved_all(counts, phrases.unit(report))
-        return versions.outcome(report, _where(report), gain)
+        return versions.outcome(report, _machine(report), gain)
     gain = _for_a_gpu(report)
     noise = ""
     if null is not None and not null.ok:
@@ -47,17 +47,17 @@ def headline(report: Report) -> str:
         ):
             what = "no time is decided" if gain else "nothing is decided"
             return (
-                f"{gain}{_where(report)}: {what}. The machine is too noisy: the null control read "
-                f"{read}."
+                f"{gain}{_machine(report)}: {what}. The machine is too noisy: the null control "
+                f"read {read}."
             )
         noise = f" The machine is noisy: the null control read {read}, and less than that is open."
     if gain:
-        return f"{gain}{_where(report)}: {_speeds(report)}.{noise}"
+        return f"{gain}{_machine(report)}: {_speeds(report)}.{noise}"
     if report.machine.device == "virtual-cuda":
         if report.variants and not any(phrases.counted(each) for each in report.variants):
             return f"Nothing was predicted, no times taken: {_compared(report)}."
-        return f"{_where(report)}: {_traffic(report)}."
-    return f"{_where(report)}: {_speeds(report)}.{noise}"
+        return f"{_machine(report)}: {_traffic(report)}."
+    return f"{_machine(report)}: {_speeds(report)}.{noise}"
 
 
 def device_line(report: Report) -> str:
@@ -398,7 +398,7 @@ def _saved(counts: Counts, unit: str) -> str:
     return f"{' and '.join(parts)} a {unit}" if parts else ""
 
 
-def _where(report: Report) -> str:
+def _machine(report: Report) -> str:
     machine = report.machine
     if machine.device == "virtual-cuda":
         return "Predicted for a CUDA device, no times taken"

@@ -348,7 +348,7 @@ class FunctionCalls:
             if error.kind == "usage":
                 raise UsageError(str(error)) from None
             raise OriginalFailedError(
-                f"{self.target.name} fails without any fix: {_told(error, self.original)}"
+                f"{self.target.name} fails without any fix: {_with_place(error, self.original)}"
             ) from None
 
     def _called_in(self, folder: Path) -> list[str]:
@@ -444,7 +444,7 @@ def _compared(worker: Worker, before: str, after: str, **how: object) -> Compari
 
 def _broken(error: ProgramError, copy: Fixed) -> VariantResult:
     """Return the outcome of a version that fails where the original does not."""
-    text = _told(error, copy.folder)
+    text = _with_place(error, copy.folder)
     return copy.variant.result(
         Speed(Verdict.NOT_MEASURED, why=error.status.value),
         equality=Equality(Level.DIFFERENT, copy.unit.expected, False, notes=(text,)),
@@ -453,7 +453,7 @@ def _broken(error: ProgramError, copy: Fixed) -> VariantResult:
     )
 
 
-def _told(error: ProgramError, folder: Path) -> str:
+def _with_place(error: ProgramError, folder: Path) -> str:
     where = error.where.removeprefix(f"{folder}/")
     return f"{error} ({where})" if where else str(error)
 

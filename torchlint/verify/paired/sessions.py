@@ -108,7 +108,7 @@ class _Resident(Lane):
         return Block(wall, cpu, events=events)
 
 
-def _made(
+def _forked_workers(
     zygote: Zygote,
     versions: Mapping[str, Version],
     failures: dict[str, ProgramError],
@@ -236,7 +236,7 @@ class Session:
                 times.cut = True
                 break
             with ExitStack() as stack:
-                lanes = _made(zygote, versions, times.failures, rng, stack)
+                lanes = _forked_workers(zygote, versions, times.failures, rng, stack)
                 if ORIGINAL in times.failures or len(lanes) < 2:
                     break
                 reps = _warmed(lanes, reps, block_ms)

@@ -313,13 +313,13 @@ class Runner:
         """
         runs = list(wanted)
         found: dict[int, RunRecord] = {}
-        self._run(runs, list(range(len(runs))), together, tick, found)
+        self._run_all(runs, list(range(len(runs))), together, tick, found)
         for number, record in list(found.items()):
             if record.status is Status.OUT_OF_MEMORY and len(runs) > 1 and together > 1:
-                self._run(runs, [number], 1, tick, found)
+                self._run_all(runs, [number], 1, tick, found)
         return [found.get(number) for number in range(len(runs))]
 
-    def _run(
+    def _run_all(
         self,
         runs: Sequence[Run],
         waiting: list[int],

@@ -62,7 +62,7 @@ def _speed(
     if name not in timed.launches and ALL in timed.launches:
         return Speed(
             Verdict.NOT_MEASURED,
-            why=f"not timed alone, as all together {_together(timed)}; see --ablation",
+            why=f"not timed alone, as all together {_why_not_each(timed)}; see --ablation",
         )
     speed = timed.speed(
         name,
@@ -86,7 +86,7 @@ def _remedy(timed: Times) -> str:
     return "give verify more time (--budget)"
 
 
-def _together(timed: Times) -> str:
+def _why_not_each(timed: Times) -> str:
     """Say what the timing of all fixes together came to, where that is a reason not to time
     each."""
     ratio = timed.ratio(ALL)

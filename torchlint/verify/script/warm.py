@@ -67,7 +67,7 @@ class Warm:
         try:
             for number in numbers:
                 if not self.why_cold and number not in self._zygotes:
-                    self._zygotes[number] = self._new(self._preloads[0])
+                    self._zygotes[number] = self._started(self._preloads[0])
         except TorchlintError as error:  # the interpreter cannot be run; the doctor says so
             self.why_cold = str(error)
 
@@ -136,7 +136,7 @@ class Warm:
         self._zygotes.clear()
         self._stack.close()
 
-    def _new(self, preload: Sequence[str]) -> Zygote:
+    def _started(self, preload: Sequence[str]) -> Zygote:
         self._made += 1
         typed = self.command.arguments
         made = Zygote(self.site, self._made, preload, self._variables(), typed)

@@ -11,9 +11,15 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.rule import Module, inferred
-from torchlint.semantic.code.calls import given_for
 from torchlint.semantic.code.scopes import local_class
-from torchlint.semantic.code.tree import LOOPS, is_name, keyword_of, method_called, root_of
+from torchlint.semantic.code.tree import (
+    LOOPS,
+    argument_for,
+    is_name,
+    keyword_of,
+    method_called,
+    root_of,
+)
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import LoopSource, iteration_count, loop_sources
 from torchlint.semantic.time.step_overhead import parameter_names
@@ -203,7 +209,7 @@ def _of_one_part(module: Module, loop: cst.For) -> bool:
 
 def _given_to_constructor(
     module: Module, cls: cst.ClassDef, name: str
-) -> list[list[cst.BaseExpression]]:
+) -> list[cst.BaseExpression | None]:
     """Return what each call in the file that makes an object hands over for what its constructor
     keeps in an attribute, as it is or as a list."""
     made = made_once(module, cls, name)
@@ -214,7 +220,7 @@ def _given_to_constructor(
     if not isinstance(kept, cst.Name) or kept.value not in names:
         return []
     sites = (call for call in module.nodes(cst.Call) if local_class(module, call.func) is cls)
-    return [given_for(each, names.index(kept.value), kept.value) for each in sites]
+    return [argument_for(each, names.index(kept.value), kept.value) for each in sites]
 
 
 def _listed(node: cst.BaseExpression | None) -> cst.BaseExpression | None:
@@ -224,14 +230,12 @@ def _listed(node: cst.BaseExpression | None) -> cst.BaseExpression | None:
     return node
 
 
-def _of_layer(given: list[cst.BaseExpression]) -> bool:
+def _of_layer(given: cst.BaseExpression | None) -> bool:
     match given:
-        case [
-            cst.Call(
-                func=cst.Attribute(value=cst.Attribute(value=network), attr=cst.Name("parameters")),
-                args=[],
-            )
-        ]:
+        case cst.Call(
+            func=cst.Attribute(value=cst.Attribute(value=network), attr=cst.Name("parameters")),
+            args=[],
+        ):
             return not is_name(network, "self")
     return False
 

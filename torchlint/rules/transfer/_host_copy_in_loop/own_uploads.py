@@ -7,10 +7,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Module, Transfer, inferred
-from torchlint.semantic.code.calls import given_for
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.code.tree import is_name
+from torchlint.semantic.code.tree import argument_for, is_name
 from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
@@ -75,8 +74,8 @@ def _by_callers(module: Module, function: cst.FunctionDef, name: str) -> cst.Cal
         return None
     moves = []
     for call in calls_of(module, function):
-        given = given_for(call, names.index(name), name)
-        moves.append(uploaded_by(module, given[0]) if len(given) == 1 else None)
+        given = argument_for(call, names.index(name), name)
+        moves.append(uploaded_by(module, given) if given is not None else None)
     return moves[0] if moves and all(moves) else None
 
 
