@@ -494,3 +494,149 @@ def test_two_choices_of_one_function_are_apart(tmp_path: Path) -> None:
     program = program.replace("model = ", "host = pick(False)\nmodel = ", 1)
     files = {"main.py": program, "choices.py": CHOICES}
     assert "TL101" in {code for _, code in found_in(tmp_path, files, "main.py")}
+
+
+@pytest.mark.parametrize(
+    ("use", "said"),
+    [
+        ("return scatter_mean(emb, index, dim=0, dim_size=int(n))", True),
+        ("return torch.bincount(index, minlength=n + 1)", True),
+        ("max_seq_size = n\n        return pad_to(emb, max_seq_size)", True),
+        ("return scatter_mean(emb, index, dim=n)", False),
+        ("return emb * n", False),
+    ],
+)
+def test_a_number_of_elements_that_somebody_takes(use: str, said: bool) -> None:
+    program = f"""\
+from torch_scatter import scatter_mean
+from pads import pad_to
+
+
+class Pool(nn.Module):
+    def forward(self, emb, index: torch.Tensor):
+        n = index.long().max().item() + 1
+        {use}
+"""
+    found = messages(program, "TL101")
+    assert any("sets the size" in each for each in found) is said
+
+
+@pytest.mark.parametrize(
+    ("lines", "unused"),
+    [
+        (("out.cpu()",), True),
+        (("out.detach().cpu()",), True),
+        (("for each in out:", "    each.cpu()"), True),
+        (("out = out.cpu()", "kept.append(out)"), False),
+        (("kept.append(out.cpu())",), False),
+    ],
+)
+def test_a_copy_that_nothing_uses(lines: tuple[str, ...], unused: bool) -> None:
+    body = "\n            ".join(lines)
+    program = f"""\
+def predict(loader):
+    kept = []
+    model.eval()
+    with torch.no_grad():
+        for x in loader:
+            out = model(x.to(device, non_blocking=True))
+            {body}
+    return kept
+"""
+    assert any("nothing uses the copy" in each for each in messages(program, "TL113")) is unused
+
+
+@pytest.mark.parametrize(
+    ("test", "said"),
+    [
+        ("force_cpu", 0),
+        ("force_cpu_scatter", 0),
+        ("use_cpu and self.training", 0),
+        ("not force_cpu", 1),
+        ("per_cpu_core", 1),
+        ("deterministic", 1),
+    ],
+)
+def test_what_somebody_has_the_cpu_compute(test: str, said: int) -> None:
+    program = f"""\
+class Sketch(nn.Module):
+    def forward(self, x, force_cpu, force_cpu_scatter, use_cpu, per_cpu_core, deterministic):
+        if {test}:
+            out = x.cpu().cumsum(0)
+            return out.cuda()
+        return x.cumsum(0)
+"""
+    found = check(HEAD + program, codes=frozenset({"TL104", "TL113"})).findings
+    assert min(len(found), 1) == said
+
+
+@pytest.mark.parametrize(
+    ("made", "given", "said"),
+    [
+        ("Net()", "model", False),
+        ("Net()", "model, losses", False),
+        ("Net().to(device)", "model", True),
+        ("build()", "model", True),
+        ("Net()", "losses, model.to(device)", True),
+    ],
+)
+def test_a_network_that_trains_on_the_host_and_is_given_back(
+    made: str, given: str, said: bool
+) -> None:
+    program = f"""\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(8, 8)
+
+    def forward(self, x):
+        return self.a(x)
+
+
+def build():
+    net = Net()
+    return net
+
+
+def train(loader):
+    model = {made}
+    losses = []
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for batch in loader:
+        loss = model(batch[0]).sum()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return {given}
+"""
+    assert bool(messages(program, "TL101")) is said
+
+
+@pytest.mark.parametrize(
+    ("base", "name", "said"),
+    [
+        ("tune.Trainable", "step", 0),
+        ("ray.tune.Trainable", "step", 0),
+        ("Trainable", "step", 0),
+        ("Agent", "step", 1),
+        ("tune.Trainable", "train_step", 1),
+    ],
+)
+def test_the_step_of_a_trial_is_an_epoch(base: str, name: str, said: int) -> None:
+    program = f"""\
+import ray
+from agents import Agent
+from ray import tune
+from ray.tune import Trainable
+
+
+class Trial({base}):
+    def {name}(self, x):
+        loss = model(x.to(device)).sum()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return {{"loss": loss.item()}}
+"""
+    assert len(messages(program, "TL101")) == said

@@ -249,6 +249,10 @@ TWICE = (
     "`{expr}` copies a GPU tensor to the host every step, and `{twice}` copies it in the same "
     "step; copy it once for both."
 )
+UNUSED = (
+    "`{expr}` copies a GPU tensor to the host every step, and nothing uses the copy: the tensor "
+    "stays where it is; leave it out."
+)
 SENT = (
     "`{expr}` waits for the GPU to copy back what `{sent}` has copied there; use the tensor that "
     "the host had before."
@@ -323,6 +327,9 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if copy is None:
         return
     whole = chain_around(module, node)
+    if isinstance(module.parent(whole), cst.Expr):
+        yield _hit(module, copy, UNUSED, {}, spared=True)
+        return
     sent = uploaded_by(module, copy.tensor)
     if sent is not None and not is_scalar_read(module, whole):
         little = heat_of(module, node).grade is Grade.EVAL or leaves_torch(module, whole)

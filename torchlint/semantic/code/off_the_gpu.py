@@ -17,6 +17,8 @@ from torchlint.semantic.torch.names import MOVES
 _DEVICE = regex(r"^((self|args?|opts?|cfg|config|hparams)\.)?\w*device(_type)?(\.type)?$")
 """The device of a program, not of a tensor."""
 _GPU_FLAG = regex(r"^_?((use|is|on|with|has)_)?(cuda|gpu)(_available)?$", re.IGNORECASE)
+_ON_CPU = regex(r"(^|_)((force|use|only|on)_cpu|cpu_only)(_|$)")
+"""A flag by which somebody has the CPU compute."""
 _APPLE = ("torch.backends.mps.is_available", "torch.mps.is_available")
 _NVIDIA = ("torch.cuda.is_available",)
 
@@ -30,12 +32,15 @@ class OffTheGpu:
 
     def says(self, test: cst.BaseExpression, needed: bool) -> bool:
         """Say whether a test holds only where the program runs on the CPU or on Apple's GPU:
-        ``device.type == "mps"``, ``not torch.cuda.is_available()``, ``not parameters[0].is_cuda``.
+        ``device.type == "mps"``, ``not torch.cuda.is_available()``, ``not parameters[0].is_cuda``,
+        ``force_cpu``.
         """
         match test:
             case cst.Call(func=func):
                 return self.names.name(func) in (_APPLE if needed else _NVIDIA)
             case cst.Attribute(attr=cst.Name("is_mps")):
+                return needed
+            case cst.Name(value=word) if _ON_CPU.search(word):
                 return needed
             case cst.Attribute(value=asked, attr=cst.Name("is_cuda" | "is_cpu" as word)):
                 return needed is (word == "is_cpu") and self._stands_for_all(asked)

@@ -97,6 +97,7 @@ class Roles:
             and (self.flow.sites(function) or not self.loops.updates.is_whole(function))
             and not self._checks(function)
             and not self._attributes(function)
+            and not (name == "step" and self._is_trial(cls))
         ):
             return Heat(Grade.TRAIN, (Why(f"{name}() is one training step", function),))
         step = _STEP_ROLE.match(name)
@@ -117,6 +118,11 @@ class Roles:
             text = f"{name}() reads gradients, which the backward() of each step makes"
             return Heat(Grade.TRAIN, (Why(text, function),))
         return COLD
+
+    def _is_trial(self, cls: cst.ClassDef | None) -> bool:
+        """Say whether a class is a trial of Ray Tune, whose `step` trains for an epoch or so."""
+        bases = self.scopes.base_names(cls) if cls is not None else ()
+        return any(each.rpartition(".")[2] == "Trainable" for each in bases)
 
     def _checks(self, function: cst.FunctionDef) -> bool:
         """Say whether a function, or one around it, tries a step to see whether training works."""

@@ -17,7 +17,7 @@ from torchlint.semantic.code.guards import throttled
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.code.scopes import name_outside, scopes
-from torchlint.semantic.code.tree import is_name, method_called
+from torchlint.semantic.code.tree import is_name, keyword_of, method_called
 from torchlint.semantic.elsewhere import Definition
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -48,7 +48,11 @@ _TEXT = regex(r"^(batch_decode|convert_ids_to_\w+|convert_tokens_to_\w+|detokeni
 _SIZED = (ops.having("sizes") | {"topk", "range"}) - {"full"}
 """Functions and methods that take how many elements there will be."""
 _FACTORIES = ops.dotted("factory", "sizes")
-_LONGEST = regex(r"(^|_)max_?(seq_?)?len(gth)?s?(_|$)")
+_SIZE_WORDS = frozenset(
+    "dim_size num_segments num_nodes num_classes minlength max_num_nodes max_len max_length".split()
+)
+"""Arguments that take how many elements there will be, whatever takes them."""
+_LONGEST = regex(r"(^|_)max_?(seq_?)?(len(gth)?|size)s?(_|$)")
 """What people call the longest length of a batch, which kernels, masks and loops take as a size."""
 _SPELLS = regex(r"^decode(_|$)|(_to_|2)(str|string|text|word|char)s?$")
 """Functions of projects that may make texts of numbers; boxes are decoded too."""
@@ -360,6 +364,8 @@ def _given_back(module: Module, part: cst.CSTNode, site: cst.Call) -> list[cst.C
 def _takes_a_size(module: Module, part: cst.CSTNode, place: cst.CSTNode) -> bool:
     if not isinstance(place, cst.Call) or not isinstance(part, cst.Arg):
         return False
+    if keyword_of(part) in _SIZE_WORDS:
+        return True
     last = (dotted_text(place.func) or "").rpartition(".")[2]
     if isinstance(place.func, cst.Attribute):
         last = place.func.attr.value

@@ -6,7 +6,7 @@ from __future__ import annotations
 import libcst as cst
 
 from torchlint.semantic.code.flow import Flow
-from torchlint.semantic.code.tree import attr_of, has_star, is_name
+from torchlint.semantic.code.tree import attr_of, has_star, is_name, method_called
 from torchlint.semantic.torch import ops
 
 _MOVES = ops.having("move") | frozenset(("apply", "share_memory", "to_empty", "type", "xpu"))
@@ -127,9 +127,21 @@ def _harmless(flow: Flow, node: cst.BaseExpression, depth: int) -> bool:
             return func is node
         case cst.Arg():
             return above.keyword is node or _taker_leaves(flow, above, depth)
+        case cst.Return():
+            return _trains(flow, above)
+        case cst.Element():
+            given = flow.tree.parents.get(flow.tree.parents[above])
+            return isinstance(given, cst.Return) and _trains(flow, given)
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Attribute() as kept)]) if depth:
             return _attribute_stays(flow, kept, depth - 1)
     return False
+
+
+def _trains(flow: Flow, given: cst.Return) -> bool:
+    """Say whether a function that gives a network to its caller has trained it before."""
+    function = flow.tree.function(given)
+    calls = flow.tree.within(function, cst.Call) if function is not None else ()
+    return any(method_called(call) == "backward" for call in calls)
 
 
 def _chained(flow: Flow, node: cst.BaseExpression) -> bool:
