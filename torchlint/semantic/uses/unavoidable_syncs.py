@@ -445,7 +445,13 @@ def _either_way(
 ) -> bool:
     """Say whether a place stands in an arm of an ``if`` whose other arm comes to one of the places
     as well, or runs seldom: each run that comes to `node`, or nearly, comes to one of them."""
-    branch = next((each for each in module.ancestors(place) if isinstance(each, cst.If)), None)
+    ifs = (each for each in module.ancestors(place) if isinstance(each, (cst.If, cst.IfExp)))
+    branch = next(ifs, None)
+    if isinstance(branch, cst.IfExp):
+        return comes_to(module, branch, node) and all(
+            any(module.is_within(each, arm) for each in places)
+            for arm in (branch.body, branch.orelse)
+        )
     if branch is None or not isinstance(branch.orelse, cst.Else) or module.is_within(node, branch):
         return False
     return comes_to(module, branch, node) and all(
@@ -550,14 +556,15 @@ def waits_besides(
         or network_wait(module, call) is not None
         or (likely and may_read(module, call, anywhere=True))
     )
+    every = dict.fromkeys((*calls, *_known_waits(module, iteration), *left))
     places = [
         place
-        for place in dict.fromkeys((*calls, *_known_waits(module, iteration), *left))
+        for place in every
         if module.is_within(place, iteration)
         and isinstance(place, cst.BaseExpression)
         and not module.is_within(place, own)
         and not module.is_within(node, place)
-        and comes_to(module, place, node, inner=True)
+        and (comes_to(module, place, node, inner=True) or _either_way(module, place, every, node))
     ]
     return [
         place
