@@ -394,3 +394,53 @@ def test_code_behind_a_loop_is_indented_as_the_loop_is() -> None:
     )
     after = fixed(text, "unsafe", codes=frozenset({"TL101"})).after
     assert "\n    if losses:\n        losses = torch.stack(losses).tolist()\n" in after
+
+
+COUNTED = (
+    HEAD
+    + """\
+def train(loader: DataLoader, optimizer, writer):
+    loss_ema = 0.0
+    for {target} in enumerate(loader):
+        loss = nn.functional.mse_loss(model(x.to(device)), y.to(device))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        {line}
+        writer.add_scalar("loss", loss, 1)
+    return loss_ema
+"""
+)
+
+
+@pytest.mark.parametrize(
+    ("target", "line", "loop"),
+    [
+        ("_, (x, y)", "pass", "for iteration, (x, y) in"),
+        ("_, (x, y)", "print(_)", "for _, (x, y) in"),
+        ("i, (x, y)", "pass", "for i, (x, y) in"),
+    ],
+)
+def test_a_counter_without_a_name_gets_one(target: str, line: str, loop: str) -> None:
+    text = COUNTED.format(target=target, line=line)
+    after = fixed(text, "unsafe", codes=frozenset({"TL105"})).after
+    counter = loop.split()[1].strip(",")
+    assert loop in after
+    assert f"if {counter} % 50 == 0" in after
+
+
+@pytest.mark.parametrize(
+    ("line", "safety"),
+    [
+        ("loss_ema = loss.item() if loss_ema == 0 else loss_ema * 0.9 + loss.item()", SHOWN),
+        ("loss_ema = loss.item() if loss_ema == 0 else loss_ema * 0.9", UNSAFE),
+        ("loss_ema = len(x) if loss_ema == 0 else loss_ema * 0.9", UNSAFE),
+    ],
+)
+def test_what_either_arm_of_a_choice_reads_the_step_waits_for(line: str, safety: Safety) -> None:
+    text = COUNTED.format(target="i, (x, y)", line=line)
+    codes = frozenset({"TL101", "TL105"})
+    findings = check(text, codes=codes, name="train.py").findings
+    (log,) = [each.fix for each in findings if each.code == "TL105"]
+    assert log is not None
+    assert log.safety is safety

@@ -9,6 +9,7 @@ string, a pragma behind the code) it stays as long as it is.
 from __future__ import annotations
 
 import io
+import itertools
 import re
 import token as kinds
 import tokenize
@@ -33,6 +34,7 @@ _PRAGMA = regex(
     r"\s*#\s*(?:noqa\b|type:|pyright:|pylint:|pragma\b|fmt:|yapf:|mypy:|isort:|nosec\b|torchlint:).*$"
 )
 _OPENING, _CLOSING = frozenset("([{"), frozenset(")]}")
+_TESTING = ("if", "elif", "while")
 _OPERATORS = frozenset((*"+-*/%@|&,", "//", "**", "and", "or"))
 _COMPARISONS = frozenset(("==", "!=", "<=", ">=", ":="))
 _LAYOUT = frozenset(
@@ -573,9 +575,10 @@ class _Line:
         return [*out, (end, pair.end, f"{comma}\n{self.indent}")]
 
     def _in_new_parentheses(self) -> list[Change]:
-        """Put what is assigned or returned in parentheses, on a line of its own."""
+        """Put what is assigned, returned or tested in parentheses, on a line of its own."""
         start = None if self.outer else self._value_start()
-        end = self.tokens[-1].end[1]
+        tested = self.tokens[0].string in _TESTING and self.tokens[-1].string == ":"
+        end = self.tokens[-1].start[1] if tested else self.tokens[-1].end[1]
         if start is None or start >= end or "\\" in self.text[end:]:
             return []
         return [
@@ -584,27 +587,33 @@ class _Line:
         ]
 
     def _one_a_line_in_new_parentheses(self) -> list[Change]:
-        """Put each of the values of a tuple in new parentheses, on a line of its own."""
+        """Put each of the values of a tuple, or of the terms of an ``or``, in new parentheses, on a
+        line of its own."""
         around = self._in_new_parentheses()
         if not around:
             return []
         start, end = around[0][0], around[1][0]
-        depth, commas = 0, []
-        for each in self.tokens:
+        depth, commas, terms = 0, [], []
+        for last, each in itertools.pairwise(self.tokens):
             if each.type == kinds.OP:
                 depth += (each.string in _OPENING) - (each.string in _CLOSING)
-                if depth == 0 and each.string == "," and start < each.end[1] < end:
-                    commas.append(each.end[1])
+            if depth == 0 and start < each.end[1] < end:
+                commas += [each.end[1]] if each.string == "," else []
+                terms += [(last.end[1], each.start[1])] if each.string == "or" else []
+        inner = f"\n{self.indent}{self.step}"
+        if terms and not commas:
+            return [around[0], *((*term, inner) for term in terms), around[1]]
         if not commas:
             return []
-        inner = f"\n{self.indent}{self.step}"
         between = [(each, self._gap(each), inner) for each in commas]
         return [around[0], *between, (end, end, f",\n{self.indent})")]
 
     def _value_start(self) -> int | None:
-        """Return where the value of an assignment or of a return starts; None for other lines."""
+        """Return where the value of an assignment, a return or a test starts; None for other
+        lines."""
         depth = 0
-        found = self._gap(self.tokens[0].end[1]) if self.tokens[0].string == "return" else None
+        first = self.tokens[0]
+        found = self._gap(first.end[1]) if first.string in ("return", *_TESTING) else None
         for each in self.tokens:
             if each.string in (";", "lambda", "yield"):
                 return None

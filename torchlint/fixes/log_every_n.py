@@ -32,6 +32,7 @@ def logged_every(
     guarded = cst.If(test, body, leading_lines=found.lines[0].leading_lines)
     return (
         *(() if found.counted else _step_counted(found.loop, found.counter)),
+        *([Replace(found.unnamed, cst.Name(found.counter))] if found.unnamed is not None else []),
         Replace(found.lines[0], guarded),
         *(Remove(line) for line in found.lines[1:]),
     )

@@ -311,6 +311,7 @@ class LogLines:
         counter: the name that counts the steps, or is free to do so.
         counted: whether the loop counts them already.
         last: the test that holds in the last step; None where nothing tells which that is.
+        unnamed: the ``_`` that counts the steps by now, and is to be called `counter`.
     """
 
     lines: tuple[cst.SimpleStatementLine, ...]
@@ -318,6 +319,7 @@ class LogLines:
     counter: str
     counted: bool
     last: str | None
+    unnamed: cst.Name | None = None
 
 
 LOG_EVERY = 50
@@ -347,10 +349,15 @@ def _lines_to_log(
     if any(_counts(module, test) for test, _ in conditions_around(module, call, loop)):
         return None
     counter = steps_counted(module, loop, lines[0])
-    if counter is not None:
-        return LogLines(tuple(lines), loop, counter, True, last_step(module, loop))
     used = {node.value for node in module.nodes(cst.Name)}
     free = next((name for name in _COUNTERS if name not in used), None)
+    if counter is not None:
+        last = last_step(module, loop)
+        named = [each for each in module.within(loop, cst.Name) if each.value == counter]
+        if counter != "_" or free is None or len(named) > 1:
+            return LogLines(tuple(lines), loop, counter, True, last)
+        last = last.replace("_ ==", f"{free} ==", 1) if last is not None else None
+        return LogLines(tuple(lines), loop, free, True, last, named[0])
     bare = isinstance(loop.iter, cst.Tuple) and not loop.iter.lpar
     if free is None or bare or loop.asynchronous is not None:
         return None

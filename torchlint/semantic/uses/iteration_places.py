@@ -143,7 +143,13 @@ def comes_either_way(
 ) -> bool:
     """Say whether a place stands in an arm of an ``if`` whose other arm comes to one of the places
     as well, or runs seldom: each run that comes to `node`, or nearly, comes to one of them."""
-    branch = next((each for each in module.ancestors(place) if isinstance(each, cst.If)), None)
+    ifs = (each for each in module.ancestors(place) if isinstance(each, (cst.If, cst.IfExp)))
+    branch = next(ifs, None)
+    if isinstance(branch, cst.IfExp):
+        return comes_to(module, branch, node) and all(
+            any(module.is_within(each, arm) for each in places)
+            for arm in (branch.body, branch.orelse)
+        )
     if branch is None or not isinstance(branch.orelse, cst.Else) or module.is_within(node, branch):
         return False
     return comes_to(module, branch, node) and all(

@@ -436,14 +436,15 @@ def waits_besides(
         or network_wait(module, call) is not None
         or (likely and may_read(module, call, anywhere=True))
     )
+    every = dict.fromkeys((*calls, *_known_waits(module, iteration), *left))
     places = [
         place
-        for place in dict.fromkeys((*calls, *_known_waits(module, iteration), *left))
+        for place in every
         if module.is_within(place, iteration)
         and isinstance(place, cst.BaseExpression)
         and not module.is_within(place, own)
         and not module.is_within(node, place)
-        and comes_to(module, place, node, inner=True)
+        and (comes_to(module, place, node, inner=True) or _either_way(module, place, every, node))
     ]
     return [
         place
