@@ -638,3 +638,29 @@ def test_what_is_only_named_beside_it_is_not_known(
 def test_an_annotation_may_name_the_function(said: str, kind: str) -> None:
     source = f"import numpy as np\ndef f(x: {said}):\n    probe(x)\n"
     assert value_of(source).kind == kind
+
+
+CRITICISED = """
+def f(net, criterion, things, unknown):
+    for thing in things:
+        out = net.run(thing)
+        loss = criterion(out, thing.y)
+        {}
+        probe({})
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "expression", "origin"),
+    [
+        ("loss.backward(); out.argmax(1)", "out", "model"),
+        ("loss.backward(); out.softmax(1)", "out.max()", "model"),
+        ("loss.backward(); out.items()", "out", None),
+        ("out.argmax(1)", "out", None),
+        ("loss.backward(); unknown.argmax(1)", "unknown", None),
+    ],
+)
+def test_what_a_criterion_compares_in_training_lives_with_the_loss(
+    line: str, expression: str, origin: str | None
+) -> None:
+    assert value_of(CRITICISED.format(line, expression)).origin == origin
