@@ -879,3 +879,29 @@ def test_torch_is_no_tensor() -> None:
     found = module("def f(x, y):\n    isinstance(x, torch.Tensor)\n    return torch.bmm(x, y)\n")
     names = [node for node in found.nodes(cst.Name) if node.value == "torch"]
     assert {inferred(found, node).kind for node in names} == {"?"}
+
+
+CRITICISED = """
+def f(net, criterion, things, unknown):
+    for thing in things:
+        out = net.run(thing)
+        loss = criterion(out, thing.y)
+        {}
+        probe({})
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "expression", "origin"),
+    [
+        ("loss.backward(); out.argmax(1)", "out", "model"),
+        ("loss.backward(); out.softmax(1)", "out.max()", "model"),
+        ("loss.backward(); out.items()", "out", None),
+        ("out.argmax(1)", "out", None),
+        ("loss.backward(); unknown.argmax(1)", "unknown", None),
+    ],
+)
+def test_what_a_criterion_compares_in_training_lives_with_the_loss(
+    line: str, expression: str, origin: str | None
+) -> None:
+    assert value_of(CRITICISED.format(line, expression)).origin == origin

@@ -444,7 +444,10 @@ def waits_besides(
         and isinstance(place, cst.BaseExpression)
         and not module.is_within(place, own)
         and not module.is_within(node, place)
-        and (comes_to(module, place, node, inner=True) or _either_way(module, place, every, node))
+        and (
+            comes_to(module, place, node, inner=True)
+            or comes_either_way(module, place, every, node)
+        )
     ]
     return [
         place

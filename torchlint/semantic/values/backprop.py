@@ -10,13 +10,13 @@ import libcst as cst
 
 from torchlint.semantic.code.calls import literal_key
 from torchlint.semantic.code.names import Names, dotted_text
-from torchlint.semantic.code.tree import Tree, is_name
+from torchlint.semantic.code.tree import Tree, attr_of, is_name
 from torchlint.semantic.torch import ops
-from torchlint.semantic.torch.spelling import LOSS, called
+from torchlint.semantic.torch.spelling import CRITERION, LOSS, called
 
 _TAKERS = frozenset(("backward", "scale", "manual_backward"))
 _RECEIVERS = ("torch", "ctx", "self")
-_COMPUTING = (
+COMPUTING = (
     ops.TENSOR_ONLY_METHODS
     | ops.REDUCTIONS
     | ops.having("method", "pointwise")
@@ -91,7 +91,7 @@ def _beside(tree: Tree, owner: cst.CSTNode, trained: Collection[str]) -> Iterato
 
 def trained_names(tree: Tree, names: Names, owner: cst.CSTNode) -> dict[str, bool]:
     """Return the plain names, and the places of losses, that reach a ``backward()`` of the
-    function; True for those that must be tensors.
+    function, or are compared by a criterion there; True for those that must be tensors.
 
     Followed are assignments whose right side is arithmetic, tensor methods and torch functions:
     their operands live where the loss lives (0-dim CPU tensors aside, whose device is known from
@@ -101,6 +101,11 @@ def trained_names(tree: Tree, names: Names, owner: cst.CSTNode) -> dict[str, boo
     if not todo:
         return {}
     found = dict.fromkeys(todo, True)
+    for call in tree.within(owner, cst.Call):
+        for operand, _ in _criticised(call, names) if isinstance(call, cst.Call) else ():
+            if operand not in found:
+                found[operand] = False
+                todo.append(operand)
     sources = _sources(tree, owner)
     while todo:
         for value in sources.get(todo.pop(), ()):
@@ -159,6 +164,17 @@ def _operands(node: cst.BaseExpression, names: Names, certain: bool) -> Iterator
         yield from _called(node, names)
 
 
+def _criticised(node: cst.Call, names: Names) -> Iterator[tuple[str, bool]]:
+    """Yield what a criterion, by its name, compares in a function that trains: both lie where the
+    loss does. It may take tuples and mappings as well."""
+    func = node.func
+    said = func.value if isinstance(func, cst.Name) else attr_of(func)
+    if isinstance(said, str) and called(said, CRITERION) and names.name(func) is None:
+        for arg in node.args[:2]:
+            if not arg.star:
+                yield from _operands(arg.value, names, False)
+
+
 def _called(node: cst.Call, names: Names) -> Iterator[tuple[str, bool]]:
     name = names.name(node.func)
     if name is not None and name.startswith("torch."):
@@ -174,5 +190,5 @@ def _called(node: cst.Call, names: Names) -> Iterator[tuple[str, bool]]:
         and isinstance(node.func.value, cst.BaseExpression)
     ):
         method = node.func.attr.value
-        if method in _COMPUTING:
+        if method in COMPUTING:
             yield from _operands(node.func.value, names, True)

@@ -21,7 +21,7 @@ from torchlint.semantic.torch.spelling import (
     called,
 )
 from torchlint.semantic.values import library
-from torchlint.semantic.values.backprop import part_text, place_text
+from torchlint.semantic.values.backprop import COMPUTING, part_text, place_text
 from torchlint.semantic.values.value import ACCEL, UNKNOWN, Value
 
 _CALLED = (
@@ -91,8 +91,8 @@ def tensor_names(
 
     ``loss.backward()`` says more: a 0-dim tensor with a graph. Names in `trained` flow into such a
     loss: they live with the model, but for those that are moved here, and are tensors where that is
-    certain (True) or ``.item()`` is read from them; so is what comes `beside` a loss, and what it
-    holds.
+    certain (True), ``.item()`` is read from them, or they compute like one; so is what comes
+    `beside` a loss, and what that holds.
     """
     moved = {
         call.func.value.value
@@ -115,16 +115,24 @@ def tensor_names(
             out[text] = Value("tensor", origin="loss", grad=True)
         elif method == "item" and text in trained:
             out.setdefault(text, _lives_with(text, moved))
-        elif not isinstance(receiver, cst.Name):
-            continue
-        elif method in ("item", "cpu") and called(text, LOSS):
-            out.setdefault(text, Value("tensor", origin="loss"))
-        elif method in _OWN_METHODS:
-            out.setdefault(text, Value("tensor"))
+        elif isinstance(receiver, cst.Name):
+            used = _by_method(text, method, text in trained)
+            if used is not None:
+                unplaced = used.origin == "model" and text in moved
+                out.setdefault(text, used.but(origin=None) if unplaced else used)
     for node in attributes:
         if type(node.value) is cst.Name and node.attr.value in ("grad_fn", "is_cuda"):
             out.setdefault(node.value.value, Value("tensor"))
     return out
+
+
+def _by_method(text: str, method: str, trained: bool) -> Value | None:
+    """Return what it says of a name that a method is called on it."""
+    if method in ("item", "cpu") and called(text, LOSS):
+        return Value("tensor", origin="loss")
+    if trained and method in COMPUTING:
+        return Value("tensor", origin="model")
+    return Value("tensor") if method in _OWN_METHODS else None
 
 
 def _part_beside(node: cst.BaseExpression, beside: Collection[str]) -> str | None:

@@ -413,8 +413,8 @@ def _is_count(module: Module, tensor: cst.BaseExpression) -> bool:
             return _is_count(module, whole)
         case cst.Call(func=cst.Attribute(attr=cst.Name(value=method)) as func, args=args):
             plain = len(args) == (module.name(func) == f"torch.{method}")
-            whole = inferred(module, tensor).dtype == "int"
-            return plain and whole and method in _COUNTING
+            integer = inferred(module, tensor).dtype == "int"
+            return plain and integer and method in _COUNTING
     return False
 
 
