@@ -10,8 +10,8 @@ looks at:
 - ``@rule.call("torch.cuda.empty_cache")``: calls of what has one of these dotted names, whatever
   the file calls it;
 - ``@rule.method("backward")``: calls of an attribute of one of these names;
-- ``@rule.on(cst.For)``: nodes of these types; ``about=`` is a cheap test of them, ``calls=`` and
-  ``file=`` leave out calls and files in which there is nothing to find.
+- ``@rule.on(cst.For)``: nodes of these types; ``about=`` is a cheap test of them, ``calls=``,
+  ``file=`` and ``where=`` leave out calls, files and nodes of which there is nothing to find.
 
 ``runs=``, in ``Rule(...)`` for all checks or in a decorator for one, says how often a place has
 to run; for all but ``"anywhere"`` the hits say by themselves why it is hot. Places in benchmark
@@ -205,6 +205,7 @@ class Mark:
         calls: of a check of certain calls the names: dotted ones, and methods' with a dot in front;
             or a test of such names.
         file: a test of the file, without which no node of it is one.
+        where: a test of a node, without which it is none, see `Rule.on`.
         declared: what the rule declares of all its hits.
     """
 
@@ -214,6 +215,7 @@ class Mark:
     benchmarks: bool
     calls: CallNames
     file: Callable[[Module], object] | None
+    where: Callable[[Module, Any], object] | None
     declared: Declaration
 
     def __call__(self, node: cst.CSTNode, module: Module) -> Iterable[Hit]:
@@ -229,6 +231,11 @@ class Mark:
         once for all checks."""
         if self.file is not None and not self.file(module):
             return ()
+        found = self._reached(module, kind)
+        return found if self.where is None else [one for one in found if self.where(module, one)]
+
+    def _reached(self, module: Module, kind: type[cst.CSTNode]) -> Sequence[cst.CSTNode]:
+        """Return the nodes of a type by what is called and by how often they may run."""
         if self.calls:
             called = module.names.calls_of(self.calls)
             cheap = self.about is not None
@@ -319,6 +326,7 @@ class Rule(Declaration):
         benchmarks: bool = False,
         calls: CallNames = (),
         file: Callable[[Module], object] | None = None,
+        where: Callable[[Module, Any], object] | None = None,
     ) -> Callable[[C], C]:
         """Mark a function as a check of these node types (exact types, no subclasses).
 
@@ -331,11 +339,12 @@ class Rule(Declaration):
             calls: names of which the calls that it may say something of have one, or a test of
                 them, see `Mark.calls`.
             file: a test of the file, without which it has nothing to say of any node.
+            where: a cheap bound of what it asks of a node, without which it says nothing.
         """
         often = runs or self.runs
 
         def mark(check: C) -> C:
-            marked = Mark(check, about, often, benchmarks, calls, file, self)
+            marked = Mark(check, about, often, benchmarks, calls, file, where, self)
             self.checks.extend((node_type, marked) for node_type in node_types)
             return check
 

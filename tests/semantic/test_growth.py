@@ -26,10 +26,12 @@ from torchlint.semantic.project.analyses import Analyses
 from torchlint.semantic.project.caller_files import CallerFiles
 from torchlint.semantic.project.calls_elsewhere import CallsElsewhere
 from torchlint.semantic.project.definitions import Definitions
+from torchlint.semantic.project.files import Files
 from torchlint.semantic.project.said import Said
 from torchlint.semantic.time.grades import Grade
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.values.inferred import inferred
+from torchlint.semantic.values.params import Parameters
 from torchlint.source import python
 
 FILES = 12
@@ -268,3 +270,52 @@ def test_what_a_file_uses_is_remembered_without_its_tree() -> None:
     del tree
     gc.collect()
     assert [each() for each in held] == [None] * len(held)
+
+
+@pytest.mark.parametrize(
+    ("caller", "read"),
+    [
+        ("from step import step\n\nstep(1)\n", 1),
+        ("import step as s\n\ns.step(1)\n", 1),
+        ("import step as s\n\ns . \\\n  step(1)\n", 1),
+        ("from step import *\n\nstep(1)\n", 1),
+        ("from step import step as go\n\ngo(1)\n", 1),
+        ("def step(x): pass\n\nstep(1)\n", 0),
+        ("def run(step): step(1)\n", 0),
+    ],
+)
+def test_a_file_that_calls_a_function_of_its_own_is_not_parsed_for_calls_of_another(
+    caller: str, read: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Scripts define the same functions again and again."""
+    step = "def step(x):\n    probe(x)\n"
+    module = analysed(tmp_path, {"step.py": step, "caller.py": caller}, "step.py")
+    surveyed = counted(monkeypatch, Files, "_survey")
+    told = module.outside.calls("step")
+    assert len(list(told)) == read
+    assert len({*surveyed} - {str(tmp_path / "step.py")}) == read
+
+
+@pytest.mark.parametrize(
+    ("elsewhere", "asked"),
+    [
+        ("print(1)\n", 0),
+        ("from net import Other\n\nOther(2)\n", 0),
+        ("from net import Net\n\nNet(2)\n", 1),
+        ("import net\n\nnet.Net(2)\n", 1),
+    ],
+)
+def test_who_else_makes_objects_is_asked_of_a_class_that_other_files_call(
+    elsewhere: str, asked: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {
+        "net.py": (
+            "import torch\n\nclass Other: pass\n\nclass Net:\n    def __init__(self, size):\n"
+            "        probe(size)\n"
+        ),
+        "main.py": elsewhere,
+    }
+    module = analysed(tmp_path, files, "net.py")
+    derived = counted(monkeypatch, Parameters, "_derived")
+    inferred(module, probe(module).args[0].value)
+    assert min(len(derived), 1) == asked

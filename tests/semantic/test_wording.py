@@ -7,7 +7,7 @@ import importlib
 import pkgutil
 import re
 from itertools import product
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -74,3 +74,21 @@ def test_words_alone_are_no_match() -> None:
     wording = Wording(re.compile(r"\bjit\.trace\b"), ("jit.trace",))
     assert wording.search("torch.jit.trace(f)") is not None
     assert wording.search("torch.jit.traced(f)") is None
+
+
+def test_a_pattern_that_begins_with_a_word_is_tried_where_one_stands() -> None:
+    tried: list[int] = []
+    pattern = re.compile(r"(?<!\.)\b(vars|exec)\(")
+
+    class Noted:
+        def match(self, text: str, at: int) -> re.Match[str] | None:
+            tried.append(at)
+            return pattern.match(text, at)
+
+    wording = Wording(cast(Any, Noted()), ("vars(", "exec("), first=True)
+    text = f"{'x = 1' * 99}\nself.exec()\nmyvars(1)\n"
+    assert wording.search(text) is None
+    assert tried == [text.index("vars("), text.index("exec(")]
+    found = wording.search(f"{text}vars(f)\n")
+    assert found is not None
+    assert found.start() == len(text)

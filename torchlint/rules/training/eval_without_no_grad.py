@@ -139,6 +139,7 @@ from torchlint.rules.training._eval_without_no_grad.inference import (
     evaluates_by_name,
     foreign,
     matters,
+    may_matter,
     may_run_backward,
     only_evaluated,
     still_by_project,
@@ -209,7 +210,7 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+@rule.on(cst.Call, where=may_matter)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if not _may_record(module, node):
         return

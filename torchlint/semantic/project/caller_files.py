@@ -18,6 +18,7 @@ from torchlint.semantic.project.together import Together
 from torchlint.semantic.project.used import is_same
 
 _IMPORT = regex(r"\bimport\b")
+_STAR = regex(r"import[\s\\(]*\*")
 _GRAPHLESS = ("no_grad", "inference_mode", "set_grad_enabled", "grad_enabled")
 _FAMILY = 40
 """Files of a family of classes that are looked at."""
@@ -84,6 +85,8 @@ class CallerFiles:
     def _names_for(self, path: str, target: Definition) -> set[str]:
         """Return the last names under which a file's import statements let it call a top-level
         function."""
+        if not self._may_name(path, target.name):
+            return set()
         calls = self.files.calls_in(path)
         found = {
             local
@@ -105,6 +108,17 @@ class CallerFiles:
             ):
                 found.add(target.name)
         return found
+
+    def _may_name(self, path: str, name: str) -> bool:
+        """Say whether a file may call a top-level function of another one by a name: it imports the
+        name or a star, or calls it as an attribute; most define one of their own. Nothing is parsed
+        for it."""
+        text = self.files.text(path) or ""
+        return (
+            name in self.together.imported_by(path).words
+            or _STAR.search(text) is not None
+            or re.search(rf"\.[\s\\]*{name}\b", text) is not None
+        )
 
     def _leads(self, path: str, dotted: str, target: Definition) -> bool:
         last = dotted.rpartition(".")[2]

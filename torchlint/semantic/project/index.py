@@ -6,7 +6,7 @@ Read with `ast`, which is many times faster than libcst and enough for the struc
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import field
 
 from torchlint.base.records import frozen
@@ -97,23 +97,24 @@ def _made_by_returns(function: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
     if not isinstance(function, ast.FunctionDef):
         return ""
     found = ""
-    for value in _returned(function):
-        name = _constructed(value, function)
+    for node in _statements(function):
+        if not isinstance(node, ast.Return):
+            continue
+        name = _constructed(node.value, function)
         if name != (found or name) or not name:
             return ""
         found = name
     return found
 
 
-def _returned(function: ast.FunctionDef) -> Iterator[ast.expr | None]:
-    """Yield what the return statements of a function give."""
-    todo: list[ast.AST] = [*function.body]
-    while todo:
-        node = todo.pop()
-        if isinstance(node, ast.Return):
-            yield node.value
-        elif not isinstance(node, DEFS):
-            todo += [each for each in children(node) if isinstance(each, _HOLDING_STATEMENTS)]
+def _statements(function: ast.FunctionDef) -> list[ast.AST]:
+    """Return the statements of a function, those in blocks among them, but not those of functions
+    in it."""
+    found: list[ast.AST] = [*function.body]
+    for node in found:
+        if not isinstance(node, DEFS):
+            found += [each for each in children(node) if isinstance(each, _HOLDING_STATEMENTS)]
+    return found
 
 
 def _constructed(value: ast.expr | None, function: ast.FunctionDef | None) -> str:
@@ -127,20 +128,21 @@ def _constructed(value: ast.expr | None, function: ast.FunctionDef | None) -> st
         return _dotted(value.func)
     if not isinstance(value, ast.Name) or function is None:
         return ""
-    own, todo = list[ast.AST](), list[ast.AST](function.body)
-    while todo:
-        own.append(node := todo.pop())
-        todo += () if isinstance(node, (*DEFS, ast.Lambda)) else children(node)
     made = {
         _constructed(node.value, None)
-        for node in own
+        for node in _statements(function)
         if isinstance(node, ast.Assign) and any(_dotted(each) == value.id for each in node.targets)
     } - {""}
+    if len(made) != 1:
+        return ""
+    own: list[ast.AST] = [*function.body]
+    for node in own:
+        own += () if isinstance(node, (*DEFS, ast.Lambda)) else children(node)
     bound = sum(
         isinstance(node, ast.Name) and node.id == value.id and isinstance(node.ctx, ast.Store)
         for node in own
     )
-    return made.pop() if len(made) == 1 and bound == 1 else ""
+    return made.pop() if bound == 1 else ""
 
 
 class _Collector:

@@ -180,12 +180,20 @@ class Loops:
         loaders."""
         if not isinstance(loop, cst.For):
             return False
-        if isinstance(loop.iter, cst.Call) and self.names.name(loop.iter.func) == "builtins.range":
+        if self._shows_none(loop.iter):
             return False
         targets = list(self.tree.within(loop.target, cst.Name))
         return self.values.loader_of(loop.iter) and not any(
             self.values.value(n).kind == "loader" for n in targets
         )
+
+    def _shows_none(self, iterated: cst.BaseExpression) -> bool:
+        """Say whether an expression is no loader by how it is written, whatever its parts are."""
+        if not isinstance(iterated, cst.Call):
+            return isinstance(iterated, (cst.List, cst.Tuple, cst.Set, cst.Dict, cst.ListComp))
+        if method_called(iterated) in ("items", "keys"):
+            return not iterated.args and not self.flow.callees(iterated)
+        return self.names.name(iterated.func) == "builtins.range"
 
     def _over_loaders(self, loop: cst.For | cst.While) -> bool:
         """Say whether what a loop goes over is called like several loaders."""

@@ -23,7 +23,7 @@ from torchlint.semantic.device.host_reads import host_copy
 from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.question import question
 from torchlint.semantic.time.autograd import no_grad
-from torchlint.semantic.time.heat import callers_outside
+from torchlint.semantic.time.heat import callers_outside, may_be_hot
 from torchlint.semantic.torch.names import STEP_METHODS
 from torchlint.semantic.torch.spelling import ACTING, KEPT_STILL, called
 from torchlint.semantic.uses.gradients import differentiates, runs_without_graph, switches_off
@@ -119,6 +119,17 @@ def matters(module: Module, node: cst.Call) -> bool:
         return False
     acts = called(home.name.value, ACTING) and not _GRADIENTS.search(home.name.value)
     return acts or _evaluates_itself(module, home)
+
+
+def may_matter(module: Module, node: cst.Call) -> bool:
+    """Say whether a call may be evaluated or `matters`; False is certain, and asks for no value of
+    the function around it."""
+    if module.loops(node) or may_be_hot(module, node):
+        return True
+    home = module.function(node)
+    if home is None:
+        return calls_eval(module, module.root)
+    return called(home.name.value, ACTING) or _evaluates_itself(module, home)
 
 
 def _evaluates_file(module: Module, node: cst.Call) -> bool:
