@@ -9,7 +9,8 @@ driver elsewhere (``programs/truth_*.py``), which is not watched. Tells:
 
     beliefs   expressions that ran whose kind (tensor, number, module …), device, dtype, rank or
               graph is not what the analysis inferred. Each is a bug, whatever rule it serves.
-              One host value taken for another, a path for a text, is "inexact".
+              One host value taken for another, a path for a text, is "inexact", and so is a graph
+              that what trains has and what evaluates with the same code has not.
     waits     lines on which the host waits for the device in most steps and that no finding names
               or edits, with what ``--explain`` says of them.
     refuted   findings about waits at lines that ran and on which nothing waited or was copied.
@@ -41,7 +42,7 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from importlib.abc import MetaPathFinder
 from importlib.machinery import PathFinder, SourceFileLoader
@@ -157,7 +158,7 @@ def observed(value: Any) -> dict[str, Any]:
 
     found: dict[str, Any] = {"kinds": sorted(_kinds(value)), "type": type(value).__name__}
     if isinstance(value, torch.Tensor):
-        found["made"] = _in_a_network(lambda name, _: name == "__init__")
+        found["made"] = _constructing()
         with torch._C.DisableTorchFunction():
             found |= {
                 "cuda": is_cuda(value),
@@ -166,29 +167,21 @@ def observed(value: Any) -> dict[str, Any]:
                 "graph": value.grad_fn is not None,
                 "grad": value.requires_grad,
                 "enabled": torch.is_grad_enabled(),
-                "frozen": _in_a_network(_frozen),
             }
     return found
 
 
-def _in_a_network(holds: Callable[[str, Any], bool]) -> bool:
-    """Say whether a method of a module runs of which something holds: the constructor, as what it
-    makes moves later, with the module."""
+def _constructing() -> bool:
+    """Say whether the constructor of a module runs: what it makes moves later, with the module."""
     import torch
 
     frame: FrameType | None = sys._getframe(3)
     while frame is not None:
-        module = frame.f_locals.get("self")
-        if isinstance(module, torch.nn.Module) and holds(frame.f_code.co_name, module):
+        name, local = frame.f_code.co_name, frame.f_locals
+        if name == "__init__" and isinstance(local.get("self"), torch.nn.Module):
             return True
         frame = frame.f_back
     return False
-
-
-def _frozen(_: str, module: Any) -> bool:
-    """Say whether a module learns nothing at the moment."""
-    parameters = list(module.parameters())
-    return bool(parameters) and not any(each.requires_grad for each in parameters)
 
 
 def _kinds(value: Any) -> Iterator[str]:
@@ -439,10 +432,11 @@ def false_of(belief: Belief, found: dict[str, Any]) -> str:
     if belief["grad"] is False and found["graph"]:
         return "without a graph, but with one"
     if belief["grad"] and not found["grad"] and found["enabled"]:
-        return "with a graph, but without one"
+        return _NO_GRAPH
     return ""
 
 
+_NO_GRAPH = "with a graph, but without one"
 _NUMBERS = frozenset(("number", "bool", "str", "module"))
 _CHECKED = frozenset(
     "tensor module optimizer number bool str none shape ndarray list tuple dict dtype plain".split()
@@ -501,14 +495,13 @@ def report(project: Path, told: dict[str, Any]) -> dict[str, Any]:
             if belief is None or belief["kind"] not in _CHECKED:
                 continue
             held += 1
-            learns = any(each.get("grad") for each in what)  # Else frozen while it is evaluated.
-            held_to = [each for each in what if not (learns and each.get("frozen"))]
-            wrong = next(filter(None, (false_of(belief, each) for each in held_to)), "")
+            wrong = next(filter(None, (false_of(belief, each) for each in what)), "")
             if wrong:
                 shown = " ".join(text[place[0] : place[1]].split())[:70]
                 one = {"place": f"{name}:{row}", "expression": shown, "believed": wrong}
                 host = belief["kind"] in _HOST and all("plain" in each["kinds"] for each in what)
-                (inexact if host else false).append(one)
+                evaluated = wrong == _NO_GRAPH and any(each.get("grad") for each in what)
+                (inexact if host or evaluated else false).append(one)
     touched = {(file, line) for file, line in told["touched"]}
     steps = told["steps"]
     waiting = {

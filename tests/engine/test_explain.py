@@ -96,7 +96,7 @@ CASES = [
         "total = torch.cat([row[:m] for row, m in zip(x, y)])",
         "hot",
         State.SILENT,
-        "no mask decides how many elements `row[:m]` gives, and no search for positions",
+        "no mask is known to decide how many elements `row[:m]` gives, and no search for positions",
     ),
     ("TL111", SYNC, "hot", State.FLAGGED, ""),
     ("TL111", SYNC, "rare", State.SILENT, RARE),
@@ -402,6 +402,20 @@ def test_how_often_a_line_runs(row: int, grade: str, words: str) -> None:
     pace = explained(program(ITEM, "hot")[0], row).pace
     assert pace is not None
     assert (pace.grade, pace.words) == (grade, words)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("zeros = lambda n: torch.zeros(n).cuda()", "runs where its lambda is called: "),
+        ("steps = {'a': lambda n: torch.zeros(n).cuda()}", "runs once: it is in no loop"),
+        ("zeros = torch.zeros(4).cuda()", "runs once: it is in no loop"),
+    ],
+)
+def test_a_lambda_runs_where_it_is_called(line: str, words: str) -> None:
+    pace = explained(f"import torch\n{line}\n", 2).pace
+    assert pace is not None
+    assert pace.words.startswith(words)
 
 
 def test_guards_are_listed_with_what_they_do() -> None:

@@ -10,6 +10,7 @@ import pytest
 from tests.semantic.test_project import probed
 from tests.semantic.test_values import module, value_of
 from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.value import ACCEL, CPU, CUDA
 
@@ -905,3 +906,125 @@ def test_what_a_criterion_compares_in_training_lives_with_the_loss(
     line: str, expression: str, origin: str | None
 ) -> None:
     assert value_of(CRITICISED.format(line, expression)).origin == origin
+
+
+CHOICE = """
+def select():
+    if torch.cuda.is_available():
+        return torch.device("cuda")
+    if torch.backends.mps.is_available():
+        return torch.device("mps")
+    return torch.device("cpu")
+
+def select_text():
+    return "cuda" if torch.cuda.is_available() else "mps" if has_mps() else "cpu"
+
+def f(x: torch.Tensor, config, args, cfg: dict):
+    probe(x.to({}))
+"""
+
+
+@pytest.mark.parametrize(
+    ("device", "where"),
+    [
+        ("select()", ACCEL),
+        ("torch.device(select_text())", ACCEL),
+        ("config.get('device', 'cuda')", ACCEL),
+        ("config['train'].get('device')", ACCEL),
+        ("args.get('cuda_device', 0)", ACCEL),
+        ("torch.device('cpu')", CPU),
+        ("config.get('dtype')", None),
+        ("config.get('place', 'somewhere')", None),
+    ],
+)
+def test_a_device_may_be_chosen_of_three_or_be_an_option(device: str, where: str | None) -> None:
+    assert value_of(CHOICE.format(device)).device == where
+
+
+@pytest.mark.parametrize(
+    ("expression", "kind"),
+    [
+        ("mask.nonzero(as_tuple=False)", "tensor"),
+        ("torch.nonzero(mask, as_tuple=False)", "tensor"),
+        ("mask.nonzero()", "tensor"),
+        ("mask.nonzero(as_tuple=True)", "tuple"),
+        ("torch.nonzero(mask, as_tuple=True)", "tuple"),
+        ("mask.nonzero(as_tuple=unknown)", "tuple"),
+    ],
+)
+def test_positions_are_a_tuple_where_that_is_asked(expression: str, kind: str) -> None:
+    source = f"def f(x: torch.Tensor, unknown):\n    mask = x > 0\n    probe({expression})\n"
+    assert value_of(source).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("use", "kind"),
+    [
+        ("kept['sums'][k].item()", "?"),
+        ("kept['sums'][k].detach()", "?"),
+        ("kept['sums'][k] / n", "number"),
+    ],
+)
+def test_what_has_methods_of_tensors_is_no_number(use: str, kind: str) -> None:
+    found = module(
+        "def f(names, n):\n    kept = {'sums': {k: 0.0 for k in names}, 'best': None}\n"
+        f"    for k in names:\n        print({use})\n"
+    )
+    held = next(each for each in found.nodes(cst.Subscript) if not is_name(each.value, "kept"))
+    assert inferred(found, held).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("model_eval_history", "?"),
+        ("net_results", "?"),
+        ("model_logs", "?"),
+        ("model_metrics", "?"),
+        ("model_a", "module"),
+        ("eval_model", "module"),
+    ],
+)
+def test_what_is_kept_of_a_model_is_none(name: str, kind: str) -> None:
+    assert value_of(f"def f({name}):\n    probe({name})\n").kind == kind
+
+
+@pytest.mark.parametrize(
+    ("annotation", "kind", "device"),
+    [
+        ("List[torch.Tensor]", "tensor", ACCEL),
+        ("tuple[torch.Tensor, torch.Tensor]", "tensor", ACCEL),
+        ("list[int]", "number", None),
+        ("list", "?", None),
+    ],
+)
+def test_a_list_of_tensors_lies_where_a_networks_inputs_do(
+    annotation: str, kind: str, device: str | None
+) -> None:
+    source = (
+        "from typing import List\nclass Loss(nn.Module):\n"
+        f"    def forward(self, scales: {annotation}, x):\n"
+        "        for scale in scales:\n            probe(scale)\n        return x.cuda()\n"
+    )
+    found = value_of(source)
+    assert (found.kind, found.device) == (kind, device)
+
+
+def test_a_list_of_tensors_of_no_network_lies_anywhere() -> None:
+    source = "def f(scales: list[torch.Tensor]):\n    probe(scales[0])\n"
+    assert value_of(source).device is None
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("img_id", "?"),
+        ("image_sizes", "?"),
+        ("img_metas", "?"),
+        ("images", "tensor"),
+        ("ids", "tensor"),
+    ],
+)
+def test_numbers_and_sizes_of_pictures_are_the_collate_functions(name: str, kind: str) -> None:
+    source = f"def f(loader: DataLoader):\n    for x, {name} in loader:\n        probe({name})\n"
+    assert value_of(source).kind == kind

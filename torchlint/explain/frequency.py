@@ -126,6 +126,11 @@ class Paces:
                 "and runs no model"
             )
         function = module.function(at)
+        line = at.body[0] if isinstance(at, cst.SimpleStatementLine) else at
+        bound = line.value if isinstance(line, cst.Assign) else at
+        around = (bound, *module.ancestors(at))
+        if function is None and not where and any(isinstance(each, cst.Lambda) for each in around):
+            return "runs where its lambda is called: nothing shows that this is in a step"
         if function is None:
             return f"does not run every step: {where}" if where else "runs once: it is in no loop"
         if function.name.value == "__init__":

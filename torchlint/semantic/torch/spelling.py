@@ -53,7 +53,7 @@ MODEL = Spelling(
     # ``unwrap_model(m)`` does, nor a number of one: ``lr_actor``, ``d_model``.
     r"(name|path|dir|file|type|cfg|config|args?|kwargs|params?|id|ids|key|size|dim|dict|url|list|class|cls|version|fn|"
     r"func|step|input|inputs|output|outputs|out|loss|losses|target|device|state|score|scores|pred"
-    r"|preds|info|spec|s|grads?|gradients?|proto)$|"
+    r"|preds|info|spec|s|grads?|gradients?|proto|history|histories|results?|metrics?|stats|logs?)$|"
     r"^_*(?-i:is|has|can|should|use|get|set|build|create|make|init|setup|prepare|load|save|export|convert|wrap|unwrap|"
     r"log|print|plot|quantize|freeze|update|register|compute|calc|calculate|reset|sync"
     r"|lr|dim|num|n|tau|eps|dropout)_|^d_model$",
@@ -204,10 +204,11 @@ TEXT_KEY = Spelling(
     "these keys of a mapping speak of words, not of numbers; not counted",
 )
 META = Spelling(
-    r"(^|_)((img|image|input|frame|video)_?metas?|meta_?(info|data)s?)$",
+    r"(^|_)((img|image|input|frame|video)_?metas?|im(g|age)_?(ids?|sizes?|shapes?)"
+    r"|meta_?(info|data)s?)$",
     (
-        "what mmengine and mmdet call the shapes, scales and paths of samples (their page "
-        '"Abstract Data Element"): numbers and texts of the host'
+        "what mmengine, mmdet and COCO's readers call the shapes, scales, numbers and paths of "
+        'samples (mmengine\'s page "Abstract Data Element"): numbers and texts of the host'
     ),
 )
 MASK = Spelling(

@@ -218,7 +218,9 @@ class Functions:
         if name in ops.LOSS_FUNCTIONS:
             return self._loss(node, args)
         if name == "torch.device":
-            return Value("device", device=(self.device_of(args[0]) if args else None) or ACCEL)
+            where = (self.device_of(args[0]) if args else None) or ACCEL
+            written = args[0].name if args and args[0].kind == "str" else None
+            return Value("device", device=where, name=written if where == ACCEL else None)
         if name == "torch.nn.Parameter":
             data = args[0] if args and args[0].tensor else Value("tensor")
             # A module takes it along; asked for something at once, it lies where its data do.
@@ -472,7 +474,7 @@ def _several(last: str, node: cst.Call, args: list[Value], result: Value) -> Val
 
 def _asks_for_several(name: str, node: cst.Call) -> bool:
     """Say whether the arguments ask for several tensors where there may be one."""
-    asked = has_keyword(node, "as_tuple") or (name == "where" and len(node.args) == 1)
+    asked = methods.as_tuple(node) or (name == "where" and len(node.args) == 1)
     return name in methods.ON_REQUEST and asked
 
 

@@ -9,7 +9,7 @@ import libcst as cst
 
 from torchlint.semantic.code.calls import literal_key
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.torch.spelling import LENGTHS, LOADER, called
+from torchlint.semantic.torch.spelling import LENGTHS, LOADER, META, called
 from torchlint.semantic.values import evidence
 from torchlint.semantic.values.expressions import Expressions
 from torchlint.semantic.values.steps import Met, Step
@@ -153,6 +153,8 @@ class Interpreter(Expressions):
                 value = evidence.by_name(
                     target.value
                 )  # ``for loader in val_loaders``: not a batch, but a loader.
+            if value.origin == "batch" and called(target.value, META):
+                value = UNKNOWN
             self.env[target.value] = value
             self.recorded[target] = value
         elif type(target) is cst.Attribute:

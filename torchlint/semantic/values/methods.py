@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.tree import keyword_of, positional
+from torchlint.semantic.code.tree import is_name, keyword_of, positional
 from torchlint.semantic.torch import dtypes, ops
 from torchlint.semantic.torch.spelling import RANK, called
 from torchlint.semantic.values import plain, sharing
@@ -152,7 +152,7 @@ def _computed(receiver: Value, name: str, node: cst.Call, args: list[Value]) -> 
         name in _SEVERAL_WITH_DIM and (node.args and not (args and args[0].tensor))
     ):
         return several(result.but(rank=None, node=None), name)
-    if name in ON_REQUEST and any(keyword_of(arg) == "as_tuple" for arg in node.args):
+    if name in ON_REQUEST and as_tuple(node):
         return several(result.but(dtype="int", grad=False, rank=None, node=None), name)
     if name in ops.REDUCTIONS and not node.args:
         result = result.but(rank=0)
@@ -268,7 +268,9 @@ def plain_method(
         if kind == "scaler" and name == "scale" and args:
             return args[0]
         return UNKNOWN
-    return plain.method_of(receiver, name) if kind == "plain" else None
+    if kind == "plain":
+        return plain.device_option(receiver, node, args) or plain.method_of(receiver, name)
+    return None
 
 
 def _list_method(
@@ -305,6 +307,12 @@ def _asks_flag(name: str, args: list[Value]) -> bool:
     return name in ("get", "pop", "setdefault") and [each.kind for each in args[1:]] == ["bool"]
 
 
+def as_tuple(node: cst.Call) -> bool:
+    """Say whether positions are asked for as a tuple of tensors: ``x.nonzero(as_tuple=True)``."""
+    given = (arg.value for arg in node.args if keyword_of(arg) == "as_tuple")
+    return any(not is_name(value, "False") for value in given)
+
+
 def by_method_name(
     calls: Calls, receiver: Value, name: str, node: cst.Call, args: list[Value]
 ) -> Value:
@@ -313,9 +321,9 @@ def by_method_name(
     if receiver.kind == "?" and placed and (name.removesuffix("_") in _OF_MOVED or name in _NEW):
         moved = Value("tensor", device=receiver.device, origin=receiver.origin)
         return tensor_method(calls, moved, name, node, args)
-    text = plain.by_text(name, args)
-    if text is not None:
-        return text
+    known = plain.device_option(receiver, node, args) or plain.by_text(name, args)
+    if known is not None:
+        return known
     if name == "numpy" and receiver.kind == "?" and not args:
         return NDARRAY
     if name == "tolist":

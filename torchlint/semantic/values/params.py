@@ -184,7 +184,11 @@ class Parameters:
             return handed or Value("batch", device=home, origin="forward", loose=True)
         origin = "forward" if home else None
         if declared.kind != "?":
-            return declared.but(device=home, origin=origin) if declared.tensor else declared
+
+            def placed(part: Value) -> Value:
+                return part.but(device=home, origin=origin) if part.tensor else part
+
+            return placed(declared.inside(placed))
         default = _default(param.default)
         if default.kind == "str" and self._kept(param, self._values.flow.sites(self._function)):
             return _text_value(param.default)

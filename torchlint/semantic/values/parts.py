@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.semantic.code.calls import literal_key
+from torchlint.semantic.code.tree import attr_of
 from torchlint.semantic.torch import ops
 from torchlint.semantic.torch.spelling import META, TEXT_KEY, called
 from torchlint.semantic.values import plain, records
@@ -15,6 +16,7 @@ from torchlint.semantic.values.calls import Calls
 from torchlint.semantic.values.value import (
     ACCEL,
     BOOL,
+    COUNTED,
     CPU,
     CUDA,
     INT,
@@ -113,6 +115,9 @@ class Parts(Calls):
 
     def subscript(self, node: cst.Subscript) -> Value:
         found = self._item(node)
+        above = self.values.tree.parents[node]
+        if found.kind in COUNTED and attr_of(above) in ("item", "backward", "detach"):
+            return UNKNOWN  # Something else is added to it where this is not seen.
         if found.tensor and _is_text(node):  # ``batch["file_name"]``
             computed = found.grad and self.eval(node.value).kind == "dict"
             # No text has a graph: ``losses["path"]``.

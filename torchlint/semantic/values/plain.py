@@ -71,6 +71,15 @@ def of_text(name: str) -> Value:
     return Value("list", item=STR) if name in ("split", "splitlines") else STR
 
 
+def device_option(holder: Value, node: cst.Call, args: list[Value]) -> Value | None:
+    """Return the device that options are asked for, ``config.get("device", "cuda")``."""
+    match node.func:
+        case cst.Attribute(value=options, attr=cst.Name("get")) if args and args[0].kind == "str":
+            found = evidence.by_name(args[0].name or "")
+            return found if found.kind == "device" and _holds_options(holder, options) else None
+    return None
+
+
 def method_of(receiver: Value, name: str) -> Value | None:
     """Return what a method of such a value gives; None where that is not known."""
     if name in _OF_TENSORS:

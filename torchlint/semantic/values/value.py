@@ -157,9 +157,11 @@ def join(a: Value, b: Value) -> Value:
         return PLAIN if "plain" in (a.kind, b.kind) and {a.kind, b.kind} <= _PLAIN else UNKNOWN
     return Value(
         a.kind,
-        # CUDA or else the CPU is the program's device; a tensor's own device or else the CPU is
-        # unknown, unless a flag decides (`moved_or_not`).
-        device=ACCEL
+        # CUDA or else the CPU is the program's device, with "mps" between them or not; a tensor's
+        # own device or else the CPU is unknown, unless a flag decides (`moved_or_not`).
+        device=CUDA
+        if a.kind == "device" and {a.device, b.device} == {CUDA, ACCEL} and (a.name or b.name)
+        else ACCEL
         if (a.kind in ("device", "type") and {a.device, b.device} == {CUDA, CPU})
         or _either_device(a, b)
         else _device(a.device, b.device),

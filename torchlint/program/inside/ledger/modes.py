@@ -137,7 +137,8 @@ class DispatchMode(TorchDispatchMode):
             kwargs["pin_memory"] = False
         device = kwargs.get("device")
         if device is None:
-            return some, pinned
+            # What is taken lies where it lay, wherever the positions do.
+            return (tags[0] if name == "aten::index" else some), pinned
         if elsewhere(device):
             return False, False
         now = self._events.now
