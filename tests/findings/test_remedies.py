@@ -137,6 +137,7 @@ def train(loader, mask):
     return text
 """
 BOTH = "use that on the device too"
+AT_ONCE = "for all iterations at once"
 COPY_FIRST = "the result goes to the host in any case"
 WEIGHS = """\
 def weight_of(out, y):
@@ -268,6 +269,42 @@ SAID = {
         in_training(
             "for row in out:\n            kept.append(row[row > 0].detach().cpu())  # here"
         ),
+    ),
+    "chosen, cut and copied": (
+        "TL107",
+        COPY_FIRST,
+        in_training("kept += [out[out[:, 0] == i][:, :1].cpu() for i in range(8)]  # here"),
+    ),
+    "told apart by images in a list": (
+        "TL107",
+        AT_ONCE,
+        in_training(
+            "rows = [out[out[:, 0] == i] for i in range(8)]  # here\n        penalty(rows)"
+        ),
+    ),
+    "told apart by images in a list, of some columns": (
+        "TL107",
+        AT_ONCE,
+        in_training("rows = [out[out[:, 0] == i, :1] for i in y]  # here\n        kept += rows"),
+    ),
+    "one list, joined": (
+        "TL107",
+        "torch.where, a product",
+        in_training(
+            "rows = [out[out[:, 0] == i] for i in y]  # here\n        penalty(torch.cat(rows))"
+        ),
+    ),
+    "what is added up in a list": (
+        "TL107",
+        "torch.where, a product",
+        in_training(
+            "sums = [out[out[:, 0] == i].sum() for i in range(8)]  # here\n        penalty(sums)"
+        ),
+    ),
+    "chosen, cut and added up": (
+        "TL107",
+        "torch.where, a product",
+        in_training("for row in out:\n            penalty(row[row > 0][:3])  # here"),
     ),
     "chosen and added up": (
         "TL107",

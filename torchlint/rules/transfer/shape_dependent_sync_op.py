@@ -241,6 +241,17 @@ def _host_fix(module: Module, node: cst.CSTNode) -> Fix | None:
 def _told_apart(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether the number of elements is a part of what comes out: what is chosen is put into a
     list that is not joined, or Python asks whether there is any."""
+    above = inner_loop(module, node)
+    if isinstance(above, cst.ListComp):
+        line = module.small_statement(above)
+        match line:
+            case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(name))], value=value):
+                reads = readers_of(module, line, name) if value is above else []
+            case _:
+                reads = []
+        takers = [module.called(module.taker(read)) for read in reads]
+        apart = isinstance(line, cst.Return) and line.value is above
+        return _several(module, above.elt) and (apart or any(t not in _JOINS for t in takers))
     for place in destinations(module, node):
         match place:
             case cst.If(test=cst.Comparison(left=number)):
@@ -272,8 +283,10 @@ def _several(module: Module, chosen: cst.BaseExpression) -> bool:
 def _mask(module: Module, node: cst.BaseExpression) -> cst.BaseExpression | None:
     """Return the mask, or the condition, by which a read chooses."""
     match node:
-        case cst.Subscript(slice=[*_, cst.SubscriptElement(slice=cst.Index(value=index))]):
-            return index
+        case cst.Subscript(slice=parts):
+            found = [each.slice.value for each in parts if isinstance(each.slice, cst.Index)]
+            masks = [each for each in found if inferred(module, each).dtype == "bool"]
+            return next(reversed(masks or found), None)
         case cst.Call(func=func, args=[*_, cst.Arg(value=given)]) if (
             last_name(func) == "masked_select"
         ):
@@ -288,18 +301,20 @@ def _mask(module: Module, node: cst.BaseExpression) -> cst.BaseExpression | None
 def _of_row(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether the mask is computed of what the loop goes over, and of nothing that a turn makes
     itself."""
-    loop, mask = module.loop(node), _mask(module, node)
+    loop, mask = inner_loop(module, node), _mask(module, node)
     if isinstance(mask, cst.Name):
         found = definitions_of(module, mask)
         made = found[0] if len(found) == 1 else None
         mask = made.value if isinstance(made, cst.Assign) else mask
-    if mask is None or not isinstance(loop, cst.For):
-        return False
-    bound = module.names_in(loop.target)
-    names = module.names_in(mask)
-    return not names.isdisjoint(bound) and not any(
-        True for name in names - bound for _ in writes_of(module, loop.body, name)
-    )
+    names = module.names_in(mask) if mask is not None else set()
+    match loop:
+        case cst.For(target=target, body=body):
+            bound = module.names_in(target)
+            anew = any(True for name in names - bound for _ in writes_of(module, body, name))
+            return not names.isdisjoint(bound) and not anew
+        case cst.ListComp(for_in=cst.CompFor(target=target)):
+            return not names.isdisjoint(module.names_in(target))
+    return False
 
 
 def _back_by_position(module: Module, node: cst.BaseExpression) -> bool:
@@ -329,7 +344,7 @@ def _writes_there(module: Module, index: cst.CSTNode) -> bool:
 
 def _read_at_once(module: Module, node: cst.CSTNode) -> bool:
     """Say whether the result is copied to the host where it is made: ``x[mask].tolist()``."""
-    while isinstance(above := module.parent(node), (cst.Attribute, cst.Call)):
+    while isinstance(above := module.parent(node), (cst.Attribute, cst.Call, cst.Subscript)):
         node = above
         if isinstance(node, cst.Call) and host_copy(module, node) is not None:
             return True

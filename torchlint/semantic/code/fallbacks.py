@@ -17,7 +17,7 @@ from torchlint.semantic.torch import ops
 _KEPT = ops.having("move") | ops.having("cast") | ops.having("same")
 """Methods whose result is as constant as what they are called on."""
 _FILLED = ops.having("zero-one") | ops.having("new") - {"new_tensor"}
-_GIVEN = ops.having("from-data") | {"new_tensor", "float", "int", "bool"}
+_GIVEN = ops.having("from-data") | {"new_tensor", "fill_", "float", "int", "bool"}
 """Functions that give the number which they are given."""
 _MARKS = frozenset(("sum", "any", "count_nonzero"))
 _TRAITS = ("device", "dtype", "shape")
@@ -33,8 +33,8 @@ _EXCEPTION = regex(
 def nothing_to_compute(tree: Tree, names: Names, condition: Condition) -> bool:
     """Say whether a branch is for nothing: a tensor or list without elements, or the number 0,
     by which its other side divides: ``s / n if n > 0 else torch.zeros(())``. A branch that
-    gives constants alone is so as well where no element is marked, or where tensors differ in
-    their dtypes or devices."""
+    gives constants alone is so as well where no element is marked, where there is one at most,
+    or where tensors differ in their dtypes or devices."""
     place = _zero(condition.test, condition.needed)
     if _gives_constants(tree, names, condition, place):
         return True
@@ -57,8 +57,8 @@ def nothing_to_compute(tree: Tree, names: Names, condition: Condition) -> bool:
 def _gives_constants(
     tree: Tree, names: Names, condition: Condition, place: cst.BaseExpression | None
 ) -> bool:
-    """Say whether one side of a test gives constants, where nothing is marked or tensors are
-    of two kinds, and the other side computes."""
+    """Say whether one side of a test gives constants, where nothing is marked, there is one
+    element at most or tensors are of two kinds, and the other side computes."""
     around = tree.parents[condition.test]
     branch = condition.branch
     other: Sequence[cst.CSTNode] = ()
@@ -69,9 +69,17 @@ def _gives_constants(
         other = (around.orelse if condition.needed else around).body.body
     if not _is_fallback(branch) or _is_fallback(other):
         return False
-    if isinstance(place, cst.Name):
+
+    def behind(place: cst.BaseExpression | None) -> cst.BaseExpression | None:
+        if not isinstance(place, cst.Name):
+            return place
         _, bindings = names.bindings(place.value, place)
-        place = bindings[0].value if len(bindings) == 1 else None
+        return bindings[0].value if len(bindings) == 1 else None
+
+    few = behind(_one_at_most(condition.test, condition.needed))
+    if few is not None and _counts_elements(few):
+        return True
+    place = behind(place)
     marked = place is not None and _counts_marks(place)
     asked = tree.within(condition.test, cst.Name)
     if marked and not any(_EXCEPTION.search(each.value) for each in asked):
@@ -111,6 +119,8 @@ def _is_constant(node: cst.BaseExpression) -> bool:
             return all(_is_constant(each.value) for each in elements)
         case cst.Dict(elements=elements):
             return all(_is_constant(each.value) for each in elements)
+        case cst.Subscript(value=inner):
+            return _is_constant(inner)
         case cst.Call(func=func, args=args):
             name = getattr(func, "attr", func)
             name = name.value if isinstance(name, cst.Name) else ""
@@ -168,6 +178,24 @@ def _zero(test: cst.BaseExpression, needed: bool) -> cst.BaseExpression | None:
             return left if isinstance(operator, none) else None
         case cst.Name() | cst.Attribute() | cst.Call():
             return None if needed else test
+    return None
+
+
+def _one_at_most(test: cst.BaseExpression, needed: bool) -> cst.BaseExpression | None:
+    """Return what is 1 or less where a test is as needed: ``x.shape[1] <= 1``, ``len(x) < 2``."""
+    match test:
+        case cst.Comparison(
+            left=left,
+            comparisons=[
+                cst.ComparisonTarget(operator=operator, comparator=cst.Integer("1" | "2" as bound))
+            ],
+        ):
+            below, above = (
+                (cst.LessThanEqual, cst.GreaterThan)
+                if bound == "1"
+                else (cst.LessThan, cst.GreaterThanEqual)
+            )
+            return left if isinstance(operator, below if needed else above) else None
     return None
 
 
