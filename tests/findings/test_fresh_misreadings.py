@@ -640,3 +640,32 @@ class Trial({base}):
         return {{"loss": loss.item()}}
 """
     assert len(messages(program, "TL101")) == said
+
+
+@pytest.mark.parametrize(
+    ("function", "name", "said"),
+    [
+        ("inner_update", "optim", 0),
+        ("adapt", "optim", 0),
+        ("update", "inner_optimizer", 0),
+        ("train_batch", "optim", 1),
+        ("train_step", "optimizer", 1),
+    ],
+)
+def test_the_optimizer_of_a_task_begins_anew(function: str, name: str, said: int) -> None:
+    program = f"""\
+def {function}(x):
+    loss = model(x.to(device)).sum()
+    model.zero_grad()
+    loss.backward()
+    {name} = torch.optim.Adam(model.parameters(), lr=0.1)
+    {name}.step()
+    return loss
+
+
+def fit(loader):
+    for x in loader:
+        {function}(x)
+"""
+    found = messages(program, "TL504")
+    assert sum("loses its state" in each for each in found) == said

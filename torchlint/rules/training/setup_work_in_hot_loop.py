@@ -116,6 +116,7 @@ from torchlint.semantic.values.value import CPU
 _PARAMETERISED = ops.dotted("layer", "parameters")
 _SWITCHES = regex(r"eval|valid|test|sample|generat|infer|predict|freez|mode$", re.IGNORECASE)
 _DEVICE = regex(r"device|is_cuda|cuda", re.IGNORECASE)
+_TASK = regex(r"(^|[_.])(inner|fast|task|meta|adapt\w*)(_|$)", re.IGNORECASE)
 _SCALERS = ("torch.amp.GradScaler", "torch.cuda.amp.GradScaler", "torch.amp.grad_scaler.GradScaler")
 _NEVER = (
     "{construct} is built anew for every batch: new random weights each time, which are "
@@ -150,7 +151,7 @@ def _construct(module: Module, node: cst.Call) -> tuple[Severity, str | None, bo
     if name in _SCALERS or (
         name.startswith("torch.optim.") and inferred(module, node).kind == "optimizer"
     ):
-        return Severity.ERROR, _LOST, True
+        return None if _adapts(module, node) else (Severity.ERROR, _LOST, True)
     if name in _PARAMETERISED and called_at_once(module, node) and not _is_plain(module, node):
         return Severity.ERROR, _NEVER, False  # One without parameters costs next to nothing.
     match node.func:
@@ -164,6 +165,16 @@ def _construct(module: Module, node: cst.Call) -> tuple[Severity, str | None, bo
         ):
             return None if _switched(module, node) else (Severity.INFO, None, True)
     return None
+
+
+def _adapts(module: Module, node: cst.Call) -> bool:
+    """Say whether an optimizer is one for a task of meta-learning, by its name or its function's:
+    each task begins anew."""
+    function, made = module.function(node), module.small_statement(node)
+    names = [function.name.value] if function is not None else []
+    if isinstance(made, cst.Assign):
+        names += [dotted_text(target.target) or "" for target in made.targets]
+    return any(_TASK.search(name) for name in names)
 
 
 def _may_construct(name: str) -> bool:
