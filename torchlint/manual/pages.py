@@ -20,6 +20,7 @@ not by hand."""
 WIDTH = 100
 """Columns of a page in a terminal."""
 NOT_MEASURED = "Not measured here."
+_SAYS_WHAT = ("Flagged", "An `info`", "Silent")
 _FIX_WORDS = {
     Safety.SAFE: "safe fix",
     Safety.UNSAFE: "unsafe fix",
@@ -81,12 +82,15 @@ def sections(
 
 
 def why_and_flagged(why: str) -> tuple[str, str]:
-    """Return a section Why without its paragraphs that say what is flagged, and these."""
-    paragraphs = why.split("\n\n")
-    flagged = [part for part in paragraphs if part.startswith("Flagged")]
-    said = "\n\n".join(flagged).removeprefix("Flagged: ")
-    rest = "\n\n".join(part for part in paragraphs if part not in flagged)
-    return rest, said[:1].upper() + said[1:]
+    """Return a section Why without its paragraphs that say what is flagged, and these: they begin
+    with one of `_SAYS_WHAT`, or are lists behind such a one."""
+    rest: list[str] = []
+    flagged: list[str] = []
+    for part in why.split("\n\n"):
+        said = part.startswith(_SAYS_WHAT) or (flagged and part.startswith("- "))
+        (flagged if said else rest).append(part)
+    text = "\n\n".join(flagged).removeprefix("Flagged: ")
+    return "\n\n".join(rest), text[:1].upper() + text[1:]
 
 
 def page(info: RuleInfo, measured: Mapping[str, tuple[str, ...]] | None = None) -> str:
@@ -110,7 +114,7 @@ def page_text(info: RuleInfo) -> str:
     rest, flagged = why_and_flagged(info.sections.get("Why", ""))
     said = {heading: [text] for heading, text in sections(info)} | {"Why": [rest]}
     if flagged:
-        said["Good"] += ["WHEN IT IS FLAGGED", flagged]
+        said["Good" if "Good" in said else "Why"] += ["WHEN IT IS FLAGGED", flagged]
     for heading, texts in said.items():
         parts += [heading.upper(), *map(_without_fences, texts)]
     return "\n\n".join(part for part in parts if part) + "\n"

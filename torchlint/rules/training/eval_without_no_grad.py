@@ -7,19 +7,24 @@ calculation for validation or inference"). `model.eval()` does not change that; 
 orthogonal" to the grad mode (autograd mechanics page). `no_grad` rather than `inference_mode`:
 tensors made in inference mode cannot be used in autograd later.
 
-Flagged: a model call in a loop over batches without a training step, where the function's name, the
-loader's name or a call of `eval()` says that this is evaluation; or one call in a function of such
-a name that calls `eval()` itself. Neither the function nor its callers in the file switch autograd
-off, and nothing there asks for gradients. Also a model call in a training step of whose result only
-`.detach()` or `.data` is used, where another call of that model trains it: a discriminator's step
-needs no graph of the generator. So it is where the discriminator's loss goes back through the
-generator, and its gradients are cleared before its own optimizer steps: `.detach()` what the
-discriminator takes. And whatever a function is called: a model, or a method of a
-network that runs it, whose output is followed to the end (through names, containers, helpers,
-returns) and reaches no gradient, in a loop, where a function evaluates, acts or samples, or in a
-script that calls `eval()` and asks for no gradient. An end that is not known is silent. The fix
-decorates the function, or puts the loop, or a statement and its neighbours, into a block; none
-around a statement that hands the output to other code, or under autocast.
+Flagged, where neither the function nor its callers in the file switch autograd off, and nothing
+there asks for gradients:
+
+- a model call in a loop over batches without a training step, where the function's name, the
+  loader's name or a call of `eval()` says that this is evaluation; or one call in a function of
+  such a name that calls `eval()` itself;
+- a model call in a training step of whose result only `.detach()` or `.data` is used, where another
+  call of that model trains it: a discriminator's step needs no graph of the generator;
+- a discriminator's loss that goes back through the generator, whose gradients are cleared before
+  its own optimizer steps: `.detach()` what the discriminator takes;
+- whatever a function is called: a model, or a method of a network that runs it, whose output is
+  followed to the end (through names, containers, helpers, returns) and reaches no gradient, in a
+  loop, where a function evaluates, acts or samples, or in a script that calls `eval()` and asks for
+  no gradient.
+
+Silent where an end is not known. The fix decorates the function, or puts the loop, or a statement
+and its neighbours, into a block; none around a statement that hands the output to other code, or
+under autocast.
 
 ## Setup
 ```python

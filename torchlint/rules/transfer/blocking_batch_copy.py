@@ -9,32 +9,41 @@ as well (TL202).
 
 Flagged: `.to` and `.cuda` without `non_blocking` in a loop over batches, of what a loader gives or
 a caller hands to the step, and of parts of it; in a `forward`, of what those who call the network
-hand on as a loader gave it. Where the loader does not pin, or none of the
-project does, the finding is an `info` (without workers the training process would pin, so they come
-first: TL201 says where they are worth it), and so it is in an evaluation, where most batches end in
-a read, and in a step that ends in one of a GradScaler, which reads from the device whether a
-gradient is infinite. A loader whose batches hold what is expanded cannot pin them (TL202), and
-gets no fix that does. Silent: an evaluation whose loader neither pins
-nor has workers, or of which each batch ends in what is printed or in what another library works on,
-as nothing is left that the copy could overlap with; what is cast first,
-`x.float().to(device)`, unless it is known to have that dtype; what the step computes or joins on
-the host itself, as `x / 255` or `torch.stack` do, here, in a function of the project or in each
-caller of this one, parts of that, what it may make of an array, what was made for that very device
-or moved there before, samples that a loop takes from a dataset without a loader, what all
-callers in view have from before their loop over batches (the weights of classes), and all of a
-project that speaks of no loader: nothing pins that memory;
-elements that do not lie in a row, `x[:, 1:]`, which are put in other memory first; what is made of
-tensors that are on the device, rows of a table that an object keeps, batches of a loader that moves
-them itself (timm's); what another package makes of a batch and of what the step has computed;
-networks; graphs of dgl, which no loader pins; a program whose device is Apple's alone, which takes
-no pinned memory; and what the host reads in the same expression, `x.to(device).tolist()`, as it
-then waits all the same. What a
-tokenizer makes in the step (`return_tensors=`) is an `info` that says where it should be made, and
-so is what is only copied back to the host: it should stay there, as should what nothing reads on
-the device. What a training step cuts out of an array, `torch.from_numpy(data[i : i + n])`, is an
-`info` that says to pin it first, and so is a tensor that the step makes of what only the host has,
-a list, an array, or what a function of the project makes of them,
-`torch.tensor(labels, device=device)`: the host waits for all that the step has launched before.
+hand on as a loader gave it.
+
+An `info`, as less is gained:
+
+- the loader does not pin, or none of the project does (without workers the training process would
+  pin, so they come first: TL201 says where they are worth it); a loader whose batches hold what is
+  expanded cannot pin them (TL202), and gets no fix that does;
+- an evaluation, where most batches end in a read, and a step that ends in one of a GradScaler,
+  which reads from the device whether a gradient is infinite;
+- what a tokenizer makes in the step (`return_tensors=`): the message says where it should be made;
+- what is only copied back to the host, and what nothing reads on the device: it should stay there;
+- what a training step cuts out of an array, `torch.from_numpy(data[i : i + n])`: pin it first;
+- a tensor that the step makes of what only the host has, a list, an array, or what a function of
+  the project makes of them, `torch.tensor(labels, device=device)`: the host waits for all that the
+  step has launched before.
+
+Silent:
+
+- an evaluation whose loader neither pins nor has workers, or of which each batch ends in what is
+  printed or in what another library works on: nothing is left that the copy could overlap with;
+- what is cast first, `x.float().to(device)`, unless it is known to have that dtype;
+- what the step computes or joins on the host itself, as `x / 255` or `torch.stack` do, here, in a
+  function of the project or in each caller of this one, parts of that, and what it may make of an
+  array;
+- what was made for that very device or moved there before, and batches of a loader that moves them
+  itself (timm's);
+- samples that a loop takes from a dataset without a loader, what all callers in view have from
+  before their loop over batches (the weights of classes), and all of a project that speaks of no
+  loader: nothing pins that memory;
+- elements that do not lie in a row, `x[:, 1:]`, which are put in other memory first;
+- what is made of tensors that are on the device, rows of a table that an object keeps, what another
+  package makes of a batch and of what the step has computed;
+- networks, and graphs of dgl, which no loader pins;
+- a program whose device is Apple's alone, which takes no pinned memory;
+- what the host reads in the same expression, `x.to(device).tolist()`: it then waits all the same.
 
 ## Setup
 ```python

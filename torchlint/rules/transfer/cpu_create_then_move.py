@@ -8,19 +8,25 @@ and the profiler's own pattern `ExtraCUDACopyPattern` name the same waste.
 
 Flagged: a move to the device of what a factory that takes `device=` has made on the CPU, in the
 same expression or under a name, also through a helper that makes it, where its result is moved, or
-one that moves it (`to_var(torch.randn(n))`), and a CPU tensor of a factory that indexes a
-tensor on the device, is copied into it or exchanges values with it, or a tensor of a few numbers
-that is written into one (an `info`: the numbers can be assigned themselves). In steps and forwards
-also a list of numbers, a range, an array or a CPU tensor as index of a tensor on the device: it is
-made into a tensor and copied, and the host waits for that. Outside of steps and forwards only the
-direct form is reported, as an `info`, and not where it is known to run once, once in an epoch or
-behind an interval: at the top level, in a constructor, or in a function that is only called from
-such places. An `info` is also a mask by which the next line takes elements, as that waits anyway,
-what is made once before a loop that launches kernels one by one, as decoding and recurrent steps
-do, what is copied with `non_blocking`, what an evaluation makes for each batch where a result is
-read on the host for each, as nothing is left that the copy could hold up, a constant right behind
-the copy of a batch, or a second index behind a first one, which have just waited, and a tensor with
-which the host computes first, which says what else has to move.
+one that moves it (`to_var(torch.randn(n))`); and a CPU tensor of a factory that indexes a tensor on
+the device, is copied into it or exchanges values with it. In steps and forwards also a list of
+numbers, a range, an array or a CPU tensor as index of a tensor on the device: it is made into a
+tensor and copied, and the host waits for that.
+
+An `info`, as less is gained:
+
+- outside of steps and forwards, where only the direct form is reported;
+- a tensor of a few numbers that is written into one on the device: assign the numbers themselves;
+- a mask by which the next line takes elements, as that waits anyway;
+- what is made once before a loop that launches kernels one by one, as decoding and recurrent steps
+  do, and what is copied with `non_blocking`;
+- what an evaluation makes for each batch where a result is read on the host for each;
+- a constant right behind the copy of a batch, or a second index behind a first one, which have just
+  waited;
+- a tensor with which the host computes first: the message says what else has to move.
+
+Silent: what is known to run once, once in an epoch or behind an interval: at the top level, in a
+constructor, or in a function that is only called from such places.
 
 ## Setup
 ```python

@@ -10,23 +10,35 @@ copies nothing.
 
 Flagged: copies that run in every training step or forward pass, and those of a single number or of
 single samples in an evaluation loop; where a loop over the samples copies each part of one tensor,
-one copy before that loop is enough. `.cpu()` counts also where nothing is known of the tensor's
-place, as an `info`; a batch straight from a loader does not count. What the function itself has copied to the
-device out of a loader's batch, and left as it was, counts wherever it goes: the host has it. One copy of the predictions per
-evaluation batch is an `info`: they have to reach the host at some time, and keeping them takes GPU
-memory. So is an array or a list that the step goes on with outside of torch: only other code, not
-another place for the copy, would spare it, and so is one list of all numbers of a tensor of one dimension,
-or a copy that a loop takes apart: that waits once where each element could; and so is a copy of which NumPy makes what the step
-then computes with on the device (a weight of the loss). So is a copy beside another of the same
-tensor in the same step, for code outside of torch, and one right behind another copy, or a read, that waits for the same work. Where the step computes with the copy (a loss, a metric, a word drawn for the next step), the remedy is
-to do that on the GPU; where a progress bar or a log shows it at once, to show it less often. Silent: an action on its way to an environment, an
-offload (kept for the backward pass, or fetched again later), what the host computes with in float64, what is saved, sent away, handed to a
-queue, made a text or decomposed on the CPU in the same step, also by another function of the project, the priorities
-that the next sample of a replay memory is drawn by, what
-a library that knows no GPU works on outside of training, one copy per batch of an evaluation of
-which a loop takes part after part, and an array that leaves torch once for
-each run of a model in a loop that is neither training nor over a loader: a picture to save, tags to
-score.
+one copy before that loop is enough. What the function itself has copied to the device out of a
+loader's batch, and left as it was, counts wherever it goes: the host has it. Where the step
+computes with the copy (a loss, a metric, a word drawn for the next step), the remedy is to do that
+on the GPU; where a progress bar or a log shows it at once, to show it less often.
+
+An `info`, as less is gained:
+
+- nothing is known of the tensor's place; a batch straight from a loader does not count;
+- one copy of the predictions for each evaluation batch: they have to reach the host at some time,
+  and keeping them takes GPU memory;
+- an array or a list that the step goes on with outside of torch: only other code would spare it;
+- one list of all numbers of a tensor of one dimension, or a copy that a loop takes apart: that
+  waits once where each element could;
+- a copy of which NumPy makes what the step then computes with on the device (a weight of the loss);
+- a copy beside another of the same tensor in the same step, for code outside of torch, or right
+  behind another copy, or a read, that waits for the same work.
+
+Silent:
+
+- an action on its way to an environment, and the priorities that the next sample of a replay memory
+  is drawn by;
+- an offload: kept for the backward pass, or fetched again later;
+- what the host computes with in float64;
+- what is saved, sent away, handed to a queue, made a text or decomposed on the CPU in the same
+  step, also by another function of the project;
+- what a library that knows no GPU works on outside of training;
+- one copy for each batch of an evaluation of which a loop takes part after part;
+- an array that leaves torch once for each run of a model in a loop that is neither training nor
+  over a loader: a picture to save, tags to score.
 
 ## Setup
 ```python

@@ -10,15 +10,27 @@ your code".
 
 Flagged: such a read in a line that runs in every training step, forward pass or evaluation batch,
 of a tensor that comes from a model, a loss or a move to the device. Formatting is reported in
-training steps and forward passes only. Where Python chooses by the value what runs next the finding
-is an `info`: such code may need it, as where it is the size of a tensor (`topk`, a slice, `arange(n)`) or of
-a loop (`range(n)`), also in a function of the project that it is handed to, or what a function tells its caller to decide by; silent where it ends a loop that goes over
-no batches (decoding, a solver), and where the same expression copies what it cuts (`x[:n].tolist()`). An action for an environment (`env.step(move.item())`) is
-silent: code outside of torch needs it; so is the one number that an iteration of the loop draws, saves or sends, or keeps in an object
-that other steps ask (a node of a search tree). Where the step computes on the device with the number, the message says so. Where each iteration of the loop writes the number into a record or plots it, by itself or in the
-list that it is appended to, no read after the loop will do: an `info`, one for each line that is written. So is a read right
-beside another that the host needs in the same iteration, beside `empty_cache()` (TL701), or behind a step of a GradScaler: it waits for next to nothing. Of several reads with no run of a model, backward
-pass or step between them, which wait for the same work, the first is a warning, the others are infos.
+training steps and forward passes only. Where the step computes on the device with the number, the
+message says so.
+
+An `info`, as less or nothing is gained:
+
+- Python chooses by the value what runs next, here, in a function of the project or in the caller;
+  or it is the size of a tensor (`topk`, a slice, `arange(n)`) or of a loop (`range(n)`);
+- each iteration of the loop writes the number into a record or plots it, by itself or in the list
+  that it is appended to: no read after the loop will do; one for each line that is written;
+- the read stands right beside another that the host needs in the same iteration, beside
+  `empty_cache()` (TL701), or behind a step of a GradScaler;
+- several reads wait for the same work, with no run of a model, backward pass or step between them:
+  the first is the warning.
+
+Silent:
+
+- it ends a loop that goes over no batches (decoding, a solver);
+- the same expression copies what it cuts (`x[:n].tolist()`);
+- code outside of torch needs the one number: an action for an environment
+  (`env.step(move.item())`), what an iteration draws, saves or sends, or keeps in an object that
+  other steps ask (a node of a search tree).
 
 ## Setup
 ```python
