@@ -979,7 +979,7 @@ def test_variant_is_exercised_if_one_of_its_fixes_ran() -> None:
         (None, True, True),
     ):
         base = replace(base_of(), exercised={"TL102@a.py:1": one, "TL102@a.py:2": two})
-        assert verdicts._exercised(together, base) is known
+        assert verdicts._is_exercised(together, base) is known
 
 
 def test_fix_that_is_not_reached_is_reported_without_being_compared() -> None:

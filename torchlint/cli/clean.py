@@ -52,7 +52,7 @@ def clean_command(paths: tuple[str, ...], **given: Any) -> int:
         elif reason is not None:
             emit(f"Removed {visible_path(folder)}\n")
     count = sum(
-        _unlinked(path)
+        _is_unlinked(path)
         for root in dict.fromkeys(settings.root for settings in found)
         for path in _leftovers(root)
     )
@@ -72,7 +72,7 @@ def _leftovers(root: str) -> Iterator[str]:
                     yield path
 
 
-def _unlinked(path: str) -> bool:
+def _is_unlinked(path: str) -> bool:
     with contextlib.suppress(OSError):
         os.unlink(path)
         return True

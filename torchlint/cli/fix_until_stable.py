@@ -125,7 +125,7 @@ class Settling:
         taken: dict[str, list[Edit]] = {}
         chosen = []
         for at, finding in self._candidates():
-            if self._refused(at, finding):
+            if self._is_refused(at, finding):
                 continue
             parts = dict(_edits_by_file(self.files[at].target.found.path, finding))
             if any(_meets(edit, taken.get(path, ())) for path in parts for edit in parts[path]):
@@ -135,7 +135,7 @@ class Settling:
             chosen.append((at, finding))
         return chosen
 
-    def _refused(self, at: int, finding: Finding) -> bool:
+    def _is_refused(self, at: int, finding: Finding) -> bool:
         """Say whether a fix is not for this run, and note why."""
         assert finding.fix is not None
         own = self.files[at].target

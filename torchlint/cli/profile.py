@@ -358,10 +358,10 @@ def _measured(
     span = shown.figures.span if parts is None else parts.time
     lines = Lines(places, replay)
     drawn = lines
-    if apart and (trace.memory is not None or _tracked(given)):
+    if apart and (trace.memory is not None or _is_tracked(given)):
         drawn = Lines(everywhere, replay)
     tracks: tuple[Track, ...] = ()
-    if _tracked(given):
+    if _is_tracked(given):
         from torchlint.profile.perfetto import of_findings
 
         tracks = tuple(of_findings(drawn, trace.columns, known.findings))
@@ -393,7 +393,7 @@ def _measured(
     )
 
 
-def _tracked(given: Given) -> bool:
+def _is_tracked(given: Given) -> bool:
     """Say whether it is shown where lines of findings ran."""
     return given["perfetto"] is not None or given["output_format"] == "html"
 

@@ -83,7 +83,11 @@ def replace(edit: Replace, context: EditContext) -> Iterator[Splice]:
     old, new = edit.node, edit.new
     keep = _keeps_parentheses(old, new)
     span = context.span(old, whole=not keep)
-    if isinstance(old, cst.Call) and isinstance(new, cst.Call) and _commented(span, context.text):
+    if (
+        isinstance(old, cst.Call)
+        and isinstance(new, cst.Call)
+        and _is_commented(span, context.text)
+    ):
         new = _added_above(old, new)
     code = rendered(new, context.tree, context.indent(old))
     if (
@@ -96,7 +100,7 @@ def replace(edit: Replace, context: EditContext) -> Iterator[Splice]:
     yield from trimmed(span, _spaced(span, code, context.text), context)
 
 
-def _commented(span: Span, text: str) -> bool:
+def _is_commented(span: Span, text: str) -> bool:
     """Say whether the last of several lines of code has its bracket and a comment at its end."""
     last = text[span.start : span.end].rpartition("\n")
     return bool(last[1]) and bool(last[2].strip(" \t)")) and bool(_COMMENT.match(text, span.end))

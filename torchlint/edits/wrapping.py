@@ -326,11 +326,11 @@ def _too_long(draft: _Draft, limit: int, ceiling: int) -> Iterator[int]:
             before = [draft.old.line(old) for old in draft.old_rows(row)]
             had, code = _widest(map(code_width, before)), code_width(new)
             grown = had <= limit < code or had <= ceiling < code
-            if (grown or _widest(map(width, before)) <= limit) and not _moved(draft, new):
+            if (grown or _widest(map(width, before)) <= limit) and not _is_moved(draft, new):
                 yield row
 
 
-def _moved(draft: _Draft, line: str) -> bool:
+def _is_moved(draft: _Draft, line: str) -> bool:
     """Say whether a line stood in the old text as it is, and as far to the right: a block whose
     ``with`` went lost some indentation."""
     return any(
@@ -421,7 +421,7 @@ class _Line:
             yield self._each_alone() if self.alone and not aligned else []
             yield self._between_arguments(limit)
         pairs = self._pairs()
-        near = [pair for pair in pairs if self._edited(pair)]
+        near = [pair for pair in pairs if self._is_edited(pair)]
         if self._operators() > bool(near):
             yield self._where_fits(self._in_new_parentheses(), limit)
             yield self._where_fits(self._one_a_line_in_new_parentheses(), limit)
@@ -435,7 +435,7 @@ class _Line:
     def _where_fits(self, way: list[Change], limit: int) -> list[Change]:
         return [] if self._excess(way, limit) else way
 
-    def _edited(self, pair: _Pair) -> bool:
+    def _is_edited(self, pair: _Pair) -> bool:
         """Say whether a fix changes something in a pair of brackets."""
         return any(pair.start < at <= pair.end for at in self.edits)
 

@@ -190,7 +190,7 @@ class Verdicts:
             (rule.code, above) for rule, hit in told for above in self.module.ancestors(hit.node)
         }
         for each in silent:
-            written = any(_written(fact.subject) for fact in each.because)
+            written = any(_is_written(fact.subject) for fact in each.because)
             plain = any(map(self._is_number, each.because)) and not isinstance(
                 each.node, (cst.Call, cst.Subscript)
             )
@@ -272,8 +272,8 @@ class Verdicts:
         return Verdict(code, info.name, State.ABSENT, place.row, place.column or 1, "", words)
 
 
-def _written(node: cst.CSTNode | None) -> bool:
+def _is_written(node: cst.CSTNode | None) -> bool:
     """Say whether a value is written out: a number, a text, or a list of them."""
     if isinstance(node, (cst.List, cst.Tuple)):
-        return all(_written(element.value) for element in node.elements)
+        return all(_is_written(element.value) for element in node.elements)
     return isinstance(node, (cst.BaseNumber, cst.BaseString))

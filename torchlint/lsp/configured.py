@@ -113,7 +113,7 @@ class Configured:
             return None
         name = UNTITLED + (".py" if notebook is None else ".ipynb")
         settings = self.settings(path or os.path.join(self.folder, name))
-        if path and self._excluded(path, settings):
+        if path and self._is_excluded(path, settings):
             return None
         text = text.removeprefix("\ufeff")
         data = text.encode("utf-8", "surrogatepass")
@@ -166,9 +166,9 @@ class Configured:
         settings = self.settings(path)
         if settings.root != self.settings(home).root:
             return "belongs to another project"
-        return "is excluded" if self._excluded(path, settings) else ""
+        return "is excluded" if self._is_excluded(path, settings) else ""
 
-    def _excluded(self, path: str, settings: Settings) -> bool:
+    def _is_excluded(self, path: str, settings: Settings) -> bool:
         """Say whether a file is left out by the configuration or by git; one that is not there is
         not."""
         options = replace(discover_options(settings), force_exclude=True)

@@ -251,7 +251,7 @@ class _Statements:
             self._wait(finding),
             None,
             seen,
-            inclusive_ns=self._inclusive(rows) if self._named else None,
+            inclusive_ns=self._inclusive(rows) if self._is_named else None,
         )
         if effect == "none":
             return replace(measured, why=ELSEWHERE), Dropped()
@@ -261,8 +261,8 @@ class _Statements:
             without = taken.without("loader", rows)
             some = without.host is not None and len(without.host[0]) > 0
             return (measured if some else replace(measured, why=NO_LOADER)), without
-        if seen is False or not self._named:
-            return replace(measured, why=NOT_SEEN if self._named else NO_LINES), Dropped()
+        if seen is False or not self._is_named:
+            return replace(measured, why=NOT_SEEN if self._is_named else NO_LINES), Dropped()
         if effect in OF_DEVICE and not self._device:
             return replace(measured, why=NO_DEVICE), Dropped()
         if effect == "memory":
@@ -289,7 +289,7 @@ class _Statements:
         return not whole.small(saved(replay, with_others) - saved(replay, own))
 
     @property
-    def _named(self) -> bool:
+    def _is_named(self) -> bool:
         """Whether the trace names any function of a file."""
         return any(self._by_file)
 
@@ -339,7 +339,7 @@ class _Statements:
             function is not None and sites[number].function == function[0]
             for number in self._by_file.get(finding.filename, ())
         )
-        if not self._named or function is None:
+        if not self._is_named or function is None:
             return None
         source = self._found.places.sources.named(finding.filename)
         marked = self._marks and source is not None and source.marked(finding.statement)

@@ -119,7 +119,7 @@ def recorded(wanted: Wanted, show: Callable[[str], None]) -> Iterator[Recorded]:
             boundary=found[0]["boundary"],
             profiled=_profiled(found[0], wanted),
             workers=_workers(found[0], run),
-            queued=_queued(found[0]),
+            queued=_is_queued(found[0]),
             counted=ledger,
             notes=(*changed, *run.notes, *busy, *_notes(found, wanted)),
         )
@@ -170,7 +170,7 @@ def _workers(record: Mapping[str, Any], run: Run) -> Workers | None:
     return read(run.out, run.root, record["pid"], window)
 
 
-def _queued(record: Mapping[str, Any]) -> bool:
+def _is_queued(record: Mapping[str, Any]) -> bool:
     queued, total = record["queued_ns"], record["total_ns"]
     return queued is not None and queued >= _QUEUED * total
 
@@ -182,7 +182,7 @@ def _notes(records: Sequence[Mapping[str, Any]], wanted: Wanted) -> Iterator[str
         yield f"the program ended after {profiled} of {wanted.steps} profiled steps"
     if first["boundary"] != "optimizer":
         yield f"no optimizer stepped where it can be seen: a step is a {first['boundary']}"
-    if _queued(first):
+    if _is_queued(first):
         part = first["queued_ns"] / first["total_ns"]
         yield (
             f"for {100 * part:.0f} % of the steps without the profiler the training "

@@ -92,7 +92,7 @@ class Recovery:
         path, _, function = self.frame(name)
         source = self._sources.of(path)
         aligner = self._aligners.get(name)
-        if source is None or aligner is None or not placed.line or _another(aligner):
+        if source is None or aligner is None or not placed.line or _is_another(aligner):
             return self.function(name)
         only = placed.only and name not in self._doubtful
         return Site(source.name, placed.line, function, "unique" if only else "aligned")
@@ -215,7 +215,7 @@ class Recovery:
         return order, self._around[order]
 
 
-def _another(aligner: Aligner) -> bool:
+def _is_another(aligner: Aligner) -> bool:
     """Say whether a function's calls show that its source is not the one that ran."""
     strange = len(aligner.unexplained())
     return strange >= _EVIDENCE and 3 * strange > aligner.asked

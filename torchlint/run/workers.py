@@ -254,7 +254,7 @@ class Workers:
             TimeoutError: it took longer.
         """
         self._awaits = future
-        while not _settled(future):
+        while not _is_settled(future):
             pool = self._pool
             # A worker that exits with 0 was told to, pebble thinks, and forgets its task.
             in_peace = any(process.exitcode == 0 for process in self._processes)
@@ -266,7 +266,7 @@ class Workers:
         return True
 
 
-def _settled(future: ProcessFuture[Any]) -> bool:
+def _is_settled(future: ProcessFuture[Any]) -> bool:
     """Wait a tick; say whether `future` is done, or cancelled: `futures.wait` hears that late."""
     try:
         future.exception(limits.TICK)

@@ -166,10 +166,10 @@ def read_notebook(text: str, filename: str) -> Notebook | str:
                 "file can hold"
             )
             raise SourceError(f"{filename}: {words}", (cell.file_rows[row - 1], 1))
-    return replace(assembled(cells), accelerated=_accelerated(scan))
+    return replace(assembled(cells), accelerated=_is_accelerated(scan))
 
 
-def _accelerated(scan: _Scan) -> bool:
+def _is_accelerated(scan: _Scan) -> bool:
     """Say whether a notebook asks for an accelerator, as Colab and Kaggle write it down, or was run
     on one."""
     metadata = scan.value(scan.fields.get("metadata"))

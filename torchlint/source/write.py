@@ -175,11 +175,11 @@ def remove_stale(directory: str) -> None:
                 with contextlib.suppress(OSError):
                     state = entry.stat(follow_symlinks=False)
                     own = not hasattr(os, "geteuid") or state.st_uid == os.geteuid()
-                    if own and stat.S_ISREG(state.st_mode) and _abandoned(entry.name, state):
+                    if own and stat.S_ISREG(state.st_mode) and _is_abandoned(entry.name, state):
                         os.unlink(entry.path)
 
 
-def _abandoned(name: str, state: os.stat_result) -> bool:
+def _is_abandoned(name: str, state: os.stat_result) -> bool:
     """Say whether nobody writes a temporary file any more: its process has ended, or it is old."""
     machine, _, rest = name.removeprefix(TEMPORARY_PREFIX).partition("-")
     pid = rest.partition("-")[0]

@@ -228,7 +228,7 @@ def each(name: str, iterable: Any) -> Any:
     """Return the iterator of a loop, which marks its waits if there may be any."""
     with _mark(name):
         iterator = iter(iterable)
-    return iterator if _quick(iterator) else Each(name, iterator)
+    return iterator if _is_quick(iterator) else Each(name, iterator)
 
 
 class Each:
@@ -248,12 +248,12 @@ class Each:
             return next(self.iterator)
 
 
-def _quick(iterator: Any) -> bool:
+def _is_quick(iterator: Any) -> bool:
     kind = type(iterator)
     if kind is enumerate:
-        return _quick(iterator.__reduce__()[1][0])
+        return _is_quick(iterator.__reduce__()[1][0])
     if kind is zip:
-        return all(_quick(each) for each in iterator.__reduce__()[1])
+        return all(_is_quick(each) for each in iterator.__reduce__()[1])
     return kind in _QUICK
 
 
@@ -284,7 +284,7 @@ class _Rewriting:
             local = self.function != "<module>"
             if isinstance(node, ast.AnnAssign) and (node.value is None or not local):
                 return node  # a module's annotations are kept, so they stay where they are
-            if _idle(node) or _suspends(node):
+            if _is_idle(node) or _suspends(node):
                 return node
             mark = self._mark(node, node.end_lineno or node.lineno)
             item = ast.withitem(context_expr=_call(_MARK, mark), optional_vars=None)
@@ -311,14 +311,14 @@ class _Rewriting:
         elif isinstance(node, ast.For) and not _suspends(node.iter):
             mark = self._mark(node, node.iter.end_lineno or node.lineno)
             inner = node.iter
-            if not _idle(inner):
+            if not _is_idle(inner):
                 inner = _call(_VALUE, _call(_BEGUN, mark), inner)
             node.iter = ast.copy_location(_call(_EACH, mark, inner), node.iter)
 
     def _marked(self, node: ast.stmt, found: ast.expr, helper: str) -> ast.expr:
         # The test of a name may read a tensor's value; naming it does nothing.
         tells = helper == _TRUTH and not isinstance(found, ast.Constant)
-        if (_idle(found) and not tells) or _suspends(found):
+        if (_is_idle(found) and not tells) or _suspends(found):
             return found
         mark = self._mark(node, found.end_lineno or node.lineno, found.lineno)
         return ast.copy_location(_call(helper, _call(_BEGUN, mark), found), found)
@@ -360,18 +360,18 @@ def _call(name: str, *args: ast.expr) -> ast.Call:
     return ast.Call(func=ast.Name(id=name, ctx=ast.Load()), args=list(args), keywords=[])
 
 
-def _idle(node: ast.AST) -> bool:
+def _is_idle(node: ast.AST) -> bool:
     """Say whether a statement or expression only moves names and constants."""
     if isinstance(node, ast.Assign):
-        return all(map(_idle, (*node.targets, node.value)))
+        return all(map(_is_idle, (*node.targets, node.value)))
     if isinstance(node, ast.AnnAssign):
-        return node.value is None or (_idle(node.target) and _idle(node.value))
+        return node.value is None or (_is_idle(node.target) and _is_idle(node.value))
     if isinstance(node, (ast.Expr, ast.Return)):
-        return node.value is None or _idle(node.value)
+        return node.value is None or _is_idle(node.value)
     if isinstance(node, ast.Raise):
         return node.exc is None
     if isinstance(node, ast.Delete):
-        return all(map(_idle, node.targets))
+        return all(map(_is_idle, node.targets))
     if isinstance(node, (ast.stmt, ast.expr)) and not isinstance(node, _IDLE):
         return False
     return all(isinstance(each, _IDLE) for each in ast.walk(node))

@@ -151,11 +151,11 @@ class Child:
         _until(lambda: _kill(self._family), _KILL_SECONDS)
         if self.poll() is None:  # not in the table: there is none, or it cannot be killed now
             self._popen.kill()
-        _until(self._collected, _KILL_SECONDS)
+        _until(self._is_collected, _KILL_SECONDS)
         self._family.root = None
         _children.discard(self)
 
-    def _collected(self) -> bool:
+    def _is_collected(self) -> bool:
         self._ended = self._popen.poll()
         return self._ended is not None
 

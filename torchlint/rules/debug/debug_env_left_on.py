@@ -145,7 +145,7 @@ def _switched(
     if (
         val.lower() not in _SWITCHES.get(var, ())
         or on_demand(module, node)
-        or _restored(module, node, var)
+        or _is_restored(module, node, var)
     ):
         return
     note = _COMPILED if "COMPILE" in var or "DYNAMO" in var or "JIT" in var else _NOTE
@@ -154,11 +154,11 @@ def _switched(
         if home is not None and module.text.count(var) == 1
         else None
     )
-    severity = Severity.INFO if _explained(module, node) else None
+    severity = Severity.INFO if _is_explained(module, node) else None
     yield Hit(node, {"var": var, "val": val}, fix=fix, severity=severity)
 
 
-def _restored(module: Module, node: cst.CSTNode, var: str) -> bool:
+def _is_restored(module: Module, node: cst.CSTNode, var: str) -> bool:
     """Say whether the function that sets the variable also takes it back: it removes it, or gives
     it another value."""
     home = module.function(node)
@@ -193,7 +193,7 @@ def _text(node: cst.BaseExpression) -> str:
     return found if isinstance(found, str) else ""
 
 
-def _explained(module: Module, node: cst.CSTNode) -> bool:
+def _is_explained(module: Module, node: cst.CSTNode) -> bool:
     """Say whether a comment stands beside the statement, or right above it."""
     line = module.statement(node)
     if not isinstance(line, cst.SimpleStatementLine):

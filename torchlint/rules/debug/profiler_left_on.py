@@ -165,7 +165,7 @@ def check_autograd(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 @rule.call(*_OTHERS)
 def check_other(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if _watched(module, node) and not on_demand(module, node):
+    if _is_watched(module, node) and not on_demand(module, node):
         yield Hit(node, {"name": module.called(node)}, message=_OTHER)
 
 
@@ -195,12 +195,12 @@ def _torch(module: Module, node: cst.Call) -> Iterator[Hit]:
     if args.open or not (enabled is None or is_name(enabled, "True")) or on_demand(module, node):
         return
     schedule = args.value("schedule")
-    if (schedule is None or is_name(schedule, "None")) and _watched(module, node):
+    if (schedule is None or is_name(schedule, "None")) and _is_watched(module, node):
         words = [word for key, word in _EXTRAS.items() if is_name(args.value(key), "True")]
         yield Hit(node, {"extras": f", with {', '.join(words)}" if words else ""})
 
 
-def _watched(module: Module, node: cst.Call) -> bool:
+def _is_watched(module: Module, node: cst.Call) -> bool:
     """Say whether what is made here is on for a training loop, or for every step of one."""
     repeated = any(isinstance(why.node, LOOPS) for why in heat_of(module, node).why)
     every = repeated and all(iteration_count(module, loop) is None for loop in module.loops(node))

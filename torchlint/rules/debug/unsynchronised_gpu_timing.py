@@ -139,7 +139,7 @@ rule = Rule(
 def check(node: cst.BinaryOperation, module: Module) -> Iterator[Hit]:
     if not isinstance(node.operator, cst.Subtract) or not isinstance(node.right, cst.Name):
         return
-    if not mentions(module, _DEVICE) or _metered(module, node):
+    if not mentions(module, _DEVICE) or _is_metered(module, node):
         return
     end = node if module.called(node.left) in CLOCKS else _last_reading(module, node.left, node)
     between = _statements_since(module, node.right.value, end) if end is not None else []
@@ -151,12 +151,12 @@ def check(node: cst.BinaryOperation, module: Module) -> Iterator[Hit]:
         yield Hit(node)
 
 
-def _metered(module: Module, node: cst.BinaryOperation) -> bool:
+def _is_metered(module: Module, node: cst.BinaryOperation) -> bool:
     call = module.taker(node)
     return method_called(call) == "update"
 
 
-def _assigned(module: Module, statement: cst.CSTNode, name: str) -> bool:
+def _is_assigned(module: Module, statement: cst.CSTNode, name: str) -> bool:
     """Say whether a statement line reads a clock into a name."""
     small = statement.body[-1] if isinstance(statement, cst.SimpleStatementLine) else None
     if not isinstance(small, cst.Assign) or module.called(small.value) not in CLOCKS:
@@ -181,7 +181,7 @@ def _last_reading(
         return None
     for statement in _earlier(module, node):
         if writes_of(module, statement, left.value):
-            return statement if _assigned(module, statement, left.value) else None
+            return statement if _is_assigned(module, statement, left.value) else None
     return None
 
 
@@ -191,7 +191,7 @@ def _statements_since(module: Module, start: str, end: cst.CSTNode) -> list[cst.
     out: list[cst.CSTNode] = []
     for statement in _earlier(module, end):
         if writes_of(module, statement, start):
-            return out if _assigned(module, statement, start) else []
+            return out if _is_assigned(module, statement, start) else []
         out.append(statement)
     return []
 

@@ -146,7 +146,7 @@ rule = Rule(
 @rule.method("wait_for_everyone")
 def check_wait(node: cst.Call, module: Module) -> Iterator[Hit]:
     collective = (module.name(node.func) or "wait_for_everyone").rpartition(".")[2]
-    if not _needed(module, node):
+    if not _is_needed(module, node):
         yield Hit(node, {"collective": collective}, message=_WAIT)
 
 
@@ -196,7 +196,7 @@ def _meets_inside(module: Module, node: cst.Call) -> bool:
     )
 
 
-def _needed(module: Module, node: cst.Call) -> bool:
+def _is_needed(module: Module, node: cst.Call) -> bool:
     """Say whether a barrier waits for what one rank does for all, or stands behind a condition of
     its own."""
     if any(
@@ -269,11 +269,11 @@ def _decides(module: Module, read: cst.CSTNode) -> bool:
     ranks agree by it, what a function gives back, or what an object or a container keeps."""
     return any(
         isinstance(place, (cst.If, cst.While, cst.IfExp, cst.Return, cst.Yield))
-        or (isinstance(place, cst.Assign) and not _named(place))
+        or (isinstance(place, cst.Assign) and not _is_named(place))
         for place in destinations(module, read)
     )
 
 
-def _named(line: cst.Assign) -> bool:
+def _is_named(line: cst.Assign) -> bool:
     """Say whether a line binds plain names alone."""
     return all(isinstance(each.target, cst.Name) for each in line.targets)

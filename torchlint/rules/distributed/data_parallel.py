@@ -193,7 +193,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if not (wraps or name in _FUNCTIONS) or _in_tests(module) or on_tpu(module):
         return
     if (
-        _unwrapped(module, node)
+        _is_unwrapped(module, node)
         or _only_loads(module, node)
         or _put_back(module, node)
         or _passed_by(module, node)
@@ -249,7 +249,7 @@ def _one_device(module: Module, node: cst.Call) -> bool:
     return isinstance(devices, (cst.List, cst.Tuple)) and len(devices.elements) == 1
 
 
-def _unwrapped(module: Module, node: cst.Call) -> bool:
+def _is_unwrapped(module: Module, node: cst.Call) -> bool:
     """Say whether the wrapper is taken off again (``model = model.module``) in a scope that trains
     nothing."""
     home = module.small_statement(node)

@@ -178,7 +178,7 @@ def _uses_all(module: Module, cls: cst.ClassDef, seen: tuple[cst.ClassDef, ...])
         for method in _reached(module, setup, [])
         for node in module.within(method.body, cst.Assign)
     ]
-    return all(_used(module, node, reads, (*seen, cls)) for node in built)
+    return all(_is_used(module, node, reads, (*seen, cls)) for node in built)
 
 
 def _reached(module: Module, method: Function, found: list[Function]) -> list[Function]:
@@ -193,7 +193,7 @@ def _reached(module: Module, method: Function, found: list[Function]) -> list[Fu
     return found
 
 
-def _used(
+def _is_used(
     module: Module, part: cst.Assign, reads: set[str], seen: tuple[cst.ClassDef, ...]
 ) -> bool:
     """Say whether what a constructor stores has no parameters, or is read, and lets none of its own

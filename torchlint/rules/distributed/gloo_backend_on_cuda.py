@@ -120,7 +120,9 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     backend = arguments_of(module, node, _INIT[0]).value("backend")
     if not isinstance(backend, cst.SimpleString) or backend.raw_value.lower() != "gloo":
         return
-    if _chosen(module, node) or not any(_on_cuda(module, wrap) for wrap in replica_wraps(module)):
+    if _is_chosen(module, node) or not any(
+        _on_cuda(module, wrap) for wrap in replica_wraps(module)
+    ):
         return
     both = module.target_torch >= _PAIRS_SINCE
     name = "cpu:gloo,cuda:nccl" if both else "nccl"
@@ -130,7 +132,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     yield Hit(backend, fix=fix)
 
 
-def _chosen(module: Module, node: cst.Call) -> bool:
+def _is_chosen(module: Module, node: cst.Call) -> bool:
     """Say whether a condition on the machine, or on a setting, decides that gloo is used."""
     for test, _ in conditions_around(module, node):
         words = module.within(test, cst.Name, cst.SimpleString)

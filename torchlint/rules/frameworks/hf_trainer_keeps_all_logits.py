@@ -195,7 +195,7 @@ def _reads_classes(module: Module, metrics: cst.FunctionDef) -> bool:
                 isinstance(first.value, cst.Name)
             ):
                 reads: list[cst.CSTNode] = list(readers_of(module, above, first.value.value))
-            case cst.Attribute(attr=cst.Name("predictions")) | cst.Subscript() if _first(above):
+            case cst.Attribute(attr=cst.Name("predictions")) | cst.Subscript() if _is_first(above):
                 reads = list(uses_of(module, above))
             case cst.Attribute(attr=cst.Name("label_ids" | "inputs")) | cst.Subscript():
                 continue
@@ -209,7 +209,7 @@ def _reads_classes(module: Module, metrics: cst.FunctionDef) -> bool:
     return count > 0
 
 
-def _first(node: cst.BaseExpression) -> bool:
+def _is_first(node: cst.BaseExpression) -> bool:
     """Say whether an expression is ``output.predictions`` or ``output[0]``."""
     match node:
         case cst.Subscript(
@@ -232,14 +232,14 @@ def _argmax(module: Module, read: cst.CSTNode) -> int | None:
             whole = above
         case cst.Attribute(attr=cst.Name("argmax")):
             call = module.parent(above)
-            return 1 if isinstance(call, cst.Call) and _last(module, call, 0) else None
+            return 1 if isinstance(call, cst.Call) and _is_last(module, call, 0) else None
         case cst.Arg():
             call = module.parent(above)
             name = module.name(call.func) if isinstance(call, cst.Call) else None
             if not isinstance(call, cst.Call) or call.args[0] is not above:
                 return None
             if name in _FUNCTIONS:
-                return 1 if _last(module, call, 1) else None
+                return 1 if _is_last(module, call, 1) else None
             if is_name(call.func, "isinstance"):
                 return 0
             whole = call if name in ("torch.tensor", "torch.from_numpy") else None
@@ -249,7 +249,7 @@ def _argmax(module: Module, read: cst.CSTNode) -> int | None:
     return sum(known) if known and len(known) == len(found) else None
 
 
-def _last(module: Module, call: cst.Call, at: int) -> bool:
+def _is_last(module: Module, call: cst.Call, at: int) -> bool:
     """Say whether an ``argmax`` is told the last axis."""
     plain = positional(call)
     given = [keyword_argument(module, call, name) for name in ("axis", "dim")]

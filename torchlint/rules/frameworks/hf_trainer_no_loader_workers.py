@@ -171,14 +171,14 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     new = with_keyword(node, "dataloader_num_workers", cst.Integer("4"))
     if keyword_argument(module, node, "dataloader_persistent_workers") is None:
         new = with_keyword(new, "dataloader_persistent_workers", cst.Name("True"))
-    safety, note = (Safety.SUGGESTION, _PICKLED) if _local(module) else (Safety.UNSAFE, _NOTE)
+    safety, note = (Safety.SUGGESTION, _PICKLED) if _is_local(module) else (Safety.UNSAFE, _NOTE)
     yield Hit(node, fix=Fix((Replace(node, new),), safety, _TITLE, note))
 
 
 @question(
     yes="what the Trainer loads holds a lambda or a local function", no="no lambda is known there"
 )
-def _local(module: Module) -> bool:
+def _is_local(module: Module) -> bool:
     """Say whether what workers would get here cannot be pickled."""
     given = [
         keyword_argument(module, call, name)

@@ -137,7 +137,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
             continue
         words = {"flag": f"{name}={module.shown(arg.value)}"}
         if name == "deterministic" and _number(arg.value) is True:
-            if _seeded(module, node):
+            if _is_seeded(module, node):
                 continue
             yield Hit(arg.value, words, severity=Severity.INFO, message=_SLOWER)
         elif _left_on(module, name, arg.value):
@@ -156,7 +156,7 @@ def _for_debugging(module: Module, node: cst.Call) -> bool:
     return any(_DEBUG.search(text) for text in (module.filename, *functions, *tests))
 
 
-def _seeded(module: Module, node: cst.Call) -> bool:
+def _is_seeded(module: Module, node: cst.Call) -> bool:
     """Say whether the function of a call, or the file's own level, always seeds the random numbers:
     then determinism is on for a purpose. Where two branches seed, one of them always does."""
     homes = (module.function(node), None)

@@ -139,8 +139,8 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if (
         sync is not None
         and is_name(sync, "True")
-        and not _alone(module)
-        and not _monitored(module, node)
+        and not _is_alone(module)
+        and not _is_monitored(module, node)
     ):
         yield Hit(sync, fix=_switched_off(sync, "Reduce once per epoch"), message=_SYNC)
 
@@ -160,7 +160,7 @@ def _calm_bar(module: Module) -> bool:
     )
 
 
-def _alone(module: Module) -> bool:
+def _is_alone(module: Module) -> bool:
     """Say whether the file's Trainer is given one device."""
     given = {
         number_of(module, keyword_argument(module, call, "devices"))
@@ -169,7 +169,7 @@ def _alone(module: Module) -> bool:
     return given == {1}
 
 
-def _monitored(module: Module, log: cst.Call) -> bool:
+def _is_monitored(module: Module, log: cst.Call) -> bool:
     """Say whether a callback or a scheduler of this file watches a metric that is logged here."""
     names = {str(n.raw_value) for n in module.within(log, cst.SimpleString)}
     watched = [keyword_argument(module, call, "monitor") for call in module.nodes(cst.Call)]

@@ -139,12 +139,12 @@ rule = Rule(
 
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if not node.args or not _unused(module, node):
+    if not node.args or not _is_unused(module, node):
         return
     made = metric_of(module, node.func)
     if made is None or module.called(made).rpartition(".")[2] in _OTHER_FORWARD:
         return
-    if keyword_argument(module, made, "dist_sync_on_step") is not None or _logged(
+    if keyword_argument(module, made, "dist_sync_on_step") is not None or _is_logged(
         module, node.func
     ):
         return
@@ -189,7 +189,7 @@ def _uses_in_iteration(module: Module, node: cst.Call, metric: cst.BaseExpressio
     return names
 
 
-def _unused(module: Module, node: cst.Call) -> bool:
+def _is_unused(module: Module, node: cst.Call) -> bool:
     """Say whether a call is a statement, or its value bound to a plain name that is never read."""
     match module.parent(node):
         case cst.Expr():
@@ -239,11 +239,11 @@ def _adds(module: Module, metric: cst.Attribute) -> bool:
     return isinstance(above, (cst.AssignTarget, cst.AnnAssign)) or (
         isinstance(above, cst.Call)
         and module.is_within(metric, above.func)
-        and _unused(module, above)
+        and _is_unused(module, above)
     )
 
 
-def _logged(module: Module, metric: cst.BaseExpression) -> bool:
+def _is_logged(module: Module, metric: cst.BaseExpression) -> bool:
     """Say whether the file hands the metric object on with ``on_step``: then the batch's value is
     read out of it."""
     scope = module.class_of(metric) or module.root

@@ -218,14 +218,18 @@ def _widened(module: Module, node: cst.BaseExpression) -> tuple[cst.BaseExpressi
                 return None
             found = _widened(module, left)
             return (
-                found if found is not None else (node, "float32") if _narrow(module, left) else None
+                found
+                if found is not None
+                else (node, "float32")
+                if _is_narrow(module, left)
+                else None
             )
         case cst.Call(func=cst.Attribute(value=source, attr=cst.Name(value=method))):
             wide = _CASTS.get(method)
             if method in ("to", "type", "astype") and node.args:
                 dtype = _WIDE.search(module.name(node.args[0].value) or "")
                 wide = dtype[1] if dtype is not None else None
-            if wide is not None and _narrow(module, source):
+            if wide is not None and _is_narrow(module, source):
                 return node, wide
             if method in _SHAPING:
                 return _widened(module, source)
@@ -236,25 +240,25 @@ def _widened(module: Module, node: cst.BaseExpression) -> tuple[cst.BaseExpressi
 
 
 @question()
-def _narrow(module: Module, node: cst.BaseExpression) -> bool:
+def _is_narrow(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether an expression is image data as it was read: uint8."""
     match node:
         case cst.Name():
             values = _values(module, node)
-            return bool(values) and all(_narrow(module, value) for value in values)
+            return bool(values) and all(_is_narrow(module, value) for value in values)
         case cst.Call(func=func, args=args):
             name = module.name(func) or ""
             dtype = module.name(keyword_argument(module, node, "dtype"))
             if _READERS.match(name) or dtype in ("torch.uint8", "numpy.uint8"):
                 return True
             if name in _WRAPS and len(args) == 1:
-                return _picture(module, args[0].value) or _narrow(module, args[0].value)
+                return _picture(module, args[0].value) or _is_narrow(module, args[0].value)
             if isinstance(func, cst.Attribute) and func.attr.value in _SHAPING - {
                 "to",
                 "type",
                 "astype",
             }:
-                return _narrow(module, func.value)
+                return _is_narrow(module, func.value)
     return False
 
 

@@ -221,7 +221,7 @@ def check_row(node: cst.Subscript, module: Module) -> Iterator[Hit]:
         return
     if frame.attr.value == "loc" and not _FRAME.search(module.source_of(frame.value)):
         return
-    if all(is_fixed(module, part, function) for part in node.slice) or not _first(
+    if all(is_fixed(module, part, function) for part in node.slice) or not _is_first(
         module, node, function
     ):
         return
@@ -290,7 +290,7 @@ def _folder(pieces: list[cst.BaseExpression | str]) -> list[cst.BaseExpression] 
     return folder if wild else None
 
 
-def _first(module: Module, node: cst.Subscript, function: cst.FunctionDef) -> bool:
+def _is_first(module: Module, node: cst.Subscript, function: cst.FunctionDef) -> bool:
     """Say whether no row is taken earlier in the same function: one finding speaks for all."""
     rows = [
         each

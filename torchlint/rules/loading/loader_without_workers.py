@@ -262,13 +262,17 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         or not (
             workers is None or (isinstance(workers, cst.Integer) and int(workers.value, 0) == 0)
         )
-        or _chosen(module, node, workers)
+        or _is_chosen(module, node, workers)
         or gives_one_batch(module, node)
     ):
         return
     on_host = stays_on_host(module) or trains_on_cpu(module)
     severity = _severity(module, node) if not on_host else None
-    if severity is None or _unsharded(module, bound.value("dataset")) or cuda_samples(module, node):
+    if (
+        severity is None
+        or _is_unsharded(module, bound.value("dataset"))
+        or cuda_samples(module, node)
+    ):
         return
     train = loader_role(module, node) == "train" and not held_out(module, node)
     shuffled = severity is Severity.WARNING
@@ -463,7 +467,7 @@ def _severity(module: Module, node: cst.Call) -> Severity | None:
     return Severity.INFO if fed or in_lightning(module, node) else None
 
 
-def _chosen(module: Module, node: cst.Call, workers: cst.BaseExpression | None) -> bool:
+def _is_chosen(module: Module, node: cst.Call, workers: cst.BaseExpression | None) -> bool:
     """Say whether the main process is chosen on purpose: for a try-out, or as one branch of a
     condition; that there is something to load is none."""
     tests = [test for test, _ in conditions_around(module, node)]
@@ -486,7 +490,7 @@ def _is_given(test: cst.BaseExpression) -> bool:
     )
 
 
-def _unsharded(module: Module, dataset: cst.BaseExpression | None) -> bool:
+def _is_unsharded(module: Module, dataset: cst.BaseExpression | None) -> bool:
     """Say whether a dataset of the project is iterable: workers would repeat it unless it shards
     itself."""
     return dataset is not None and streams_samples(module, dataset)

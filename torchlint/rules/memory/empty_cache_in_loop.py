@@ -131,11 +131,11 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         if frees_on_purpose(module, node):
             yield Hit(node, words, severity=Severity.INFO)
         else:
-            safety = Safety.SUGGESTION if _budgeted(module, node) else Safety.UNSAFE
+            safety = Safety.SUGGESTION if _is_budgeted(module, node) else Safety.UNSAFE
             yield Hit(node, words, fix=deletion(module, node, safety, _NOTE))
 
 
-def _budgeted(module: Module, node: cst.Call) -> bool:
+def _is_budgeted(module: Module, node: cst.Call) -> bool:
     """Say whether a function gives memory back time and again, as one that lives at its limit
     does."""
     function = module.function(node)

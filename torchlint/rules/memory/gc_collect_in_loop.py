@@ -116,7 +116,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if not (
         _young(node)
         or frees_for_offload(module, node)
-        or _scheduled(module)
+        or _is_scheduled(module)
         or _cycles(module, node)
     ):
         purpose = frees_on_purpose(module, node)
@@ -133,7 +133,7 @@ def _young(node: cst.Call) -> bool:
     )
 
 
-def _scheduled(module: Module) -> bool:
+def _is_scheduled(module: Module) -> bool:
     """Say whether the file runs the garbage collector by a schedule of its own."""
     return any(
         module.name(call.func) in ("gc.disable", "gc.freeze") for call in module.nodes(cst.Call)

@@ -118,7 +118,7 @@ def check(node: cst.Assign, module: Module) -> Iterator[Hit]:
         ):
             fix = Fix((Remove(node),), Safety.UNSAFE, "Delete the line", _NOTE)
             yield Hit(node, {"flag": module.shown(node.targets[0].target)}, fix=fix)
-    elif flag == "benchmark" and value == "True" and _beside(module, node):
+    elif flag == "benchmark" and value == "True" and _is_beside(module, node):
         yield Hit(node, message=_BOTH, severity=Severity.INFO)
 
 
@@ -158,7 +158,7 @@ def _settings(module: Module, flag: str) -> list[cst.Assign]:
     return [n for n in module.nodes(cst.Assign) if _flag(module, n) == flag]
 
 
-def _beside(module: Module, node: cst.Assign) -> bool:
+def _is_beside(module: Module, node: cst.Assign) -> bool:
     """Say whether the same block asks for determinism, and sets neither flag a second time."""
     block = module.parent(module.statement(node))
     beside = {

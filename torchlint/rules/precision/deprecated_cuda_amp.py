@@ -196,7 +196,7 @@ def _fix(module: Module, use: cst.BaseExpression) -> Fix | None:
     doubts += [words for each in uses for words in _doubts(module, each)]
     doubts.append(torch_unsaid(module, max(_SINCE[_name(module, each)] for each in uses)))
     doubt = one_sentence(doubts)
-    safety = Safety.SUGGESTION if _tested(module) else Safety.UNSAFE if doubt else Safety.SAFE
+    safety = Safety.SUGGESTION if _is_tested(module) else Safety.UNSAFE if doubt else Safety.SAFE
     edits += [_change(module, each, new) for each in uses]
     casts = any(_name(module, each) == "autocast" for each in uses)
     assumes = {FRAMES: _IMPORT} | ({AUTOCASTS: _TAKES_OVER} if casts else {})
@@ -301,7 +301,7 @@ def _argument(key: str, value: str) -> cst.Arg:
     return cst.Arg(expression, cst.Name(key), _EQUAL) if key else cst.Arg(expression)
 
 
-def _tested(module: Module) -> bool:
+def _is_tested(module: Module) -> bool:
     """Say whether the file names an old class other than to call it: in ``isinstance``, as a base
     class, an alias."""
     for node in module.nodes(cst.Attribute):

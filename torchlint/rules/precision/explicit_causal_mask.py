@@ -141,7 +141,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     if said is not None and not is_name(said, "False"):
         return
-    if not is_causal_mask(module, mask.value, hides=False) or _cached(
+    if not is_causal_mask(module, mask.value, hides=False) or _is_cached(
         module, node, given.value("key")
     ):
         return
@@ -182,7 +182,7 @@ def _layer(module: Module, node: cst.Call) -> str | None:
     return name if any(word.endswith("is_causal") for word in words) else None
 
 
-def _cached(module: Module, node: cst.Call, key: cst.BaseExpression | None) -> bool:
+def _is_cached(module: Module, node: cst.Call, key: cst.BaseExpression | None) -> bool:
     """Say whether there may be more keys than queries, kept from earlier calls."""
     home = module.function(node)
     if home is not None and _CACHED.search(module.source_of(home)):

@@ -141,7 +141,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         keyword_argument(module, node, k) for k in _SAYS
     ):
         return
-    if not _is_attention(module, node) or not _discarded(module, node):
+    if not _is_attention(module, node) or not _is_discarded(module, node):
         return
     if "register_forward_hook" in module.text:
         return
@@ -200,7 +200,7 @@ def _defined(module: Module, node: cst.BaseExpression) -> cst.BaseExpression | N
     return sole_definition(module, node) if isinstance(node, cst.Name) else node
 
 
-def _discarded(module: Module, node: cst.Call) -> bool:
+def _is_discarded(module: Module, node: cst.Call) -> bool:
     """Say whether only the first of the call's two results is used."""
     match module.parent(node):
         case (
@@ -214,10 +214,10 @@ def _discarded(module: Module, node: cst.Call) -> bool:
         ):
             return not readers_of(module, statement, second)
     uses = uses_of(module, node)
-    return bool(uses) and all(_first(module.parent(use), use) for use in uses)
+    return bool(uses) and all(_is_first(module.parent(use), use) for use in uses)
 
 
-def _first(above: cst.CSTNode | None, value: cst.CSTNode) -> bool:
+def _is_first(above: cst.CSTNode | None, value: cst.CSTNode) -> bool:
     """Say whether `above` is ``value[0]``."""
     match above:
         case cst.Subscript(

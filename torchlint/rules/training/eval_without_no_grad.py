@@ -219,12 +219,12 @@ rule = Rule(
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if not _may_record(module, node):
         return
-    if _evaluates(module, node) and _first(module, node):
+    if _evaluates(module, node) and _is_first(module, node):
         heat = heat_of(module, node)
         fix = _offered(module, node, _fix(module, node, heat))
         message = None if heat.loop is not None else _SINGLE
         yield _graded(module, Hit(node, fix=fix, message=message, cause=heat.loop))
-    elif _unused(module, node) and _first_unused(module, node):
+    elif _is_unused(module, node) and _first_unused(module, node):
         fix = around(module, node, partial(_in_vain, module))
         yield _graded(module, Hit(node, message=_UNUSED, fix=_offered(module, node, fix)))
 
@@ -308,7 +308,7 @@ def check_critic(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 
 def _in_vain(module: Module, node: cst.Call) -> bool:
-    return _unused(module, node) or _only_detached(module, node)
+    return _is_unused(module, node) or _only_detached(module, node)
 
 
 @question()
@@ -318,7 +318,7 @@ def _only_detached(module: Module, node: cst.Call) -> bool:
         return False
     if no_grad(module, node) is not False:  # callers are asked, in other files too
         return False
-    if _unused(module, node) or _evaluates(module, node):
+    if _is_unused(module, node) or _evaluates(module, node):
         return False
     off = is_frozen(module, node.func) or _without_graph(module, node) or volatile(module, node)
     return not (off or decides_on_autograd(module, node))
@@ -333,7 +333,7 @@ def _without_graph(module: Module, node: cst.Call) -> bool:
 
 
 @question()
-def _unused(module: Module, node: cst.Call) -> bool:
+def _is_unused(module: Module, node: cst.Call) -> bool:
     """Say whether a model runs again and again, or where nothing is trained, and its graph ends
     unused."""
     if not _may_record(module, node):
@@ -362,7 +362,7 @@ def _unused(module: Module, node: cst.Call) -> bool:
 
 def _may_record(module: Module, node: cst.Call) -> bool:
     """Say whether a call runs a network, or gives what one gave."""
-    return _records(module, node) or _shared(module, node)
+    return _records(module, node) or _is_shared(module, node)
 
 
 def _records(module: Module, node: cst.Call) -> bool:
@@ -370,7 +370,7 @@ def _records(module: Module, node: cst.Call) -> bool:
     return _trainable(module, node) or runs_module_method(module, node)
 
 
-def _shared(module: Module, node: cst.Call) -> bool:
+def _is_shared(module: Module, node: cst.Call) -> bool:
     """Say whether a call of a function of this file gives the output of a model, which other calls
     of it train."""
     callees = callees_of(module, node)
@@ -407,7 +407,7 @@ def _first_unused(module: Module, node: cst.Call) -> bool:
             break
         if module.loops(call)[:1] != loops[:1]:
             continue
-        if _evaluates(module, call) or _unused(module, call):
+        if _evaluates(module, call) or _is_unused(module, call):
             first = False
         elif not first and is_model_call(module, call):
             first = graph_fate(module, call) is GraphOutcome.WANTED
@@ -440,7 +440,7 @@ def _held_out(module: Module, loop: cst.CSTNode) -> bool:
     return any(EVALUATION.search(n.value) for n in names)
 
 
-def _first(module: Module, node: cst.Call) -> bool:
+def _is_first(module: Module, node: cst.Call) -> bool:
     """Say whether this is the first model call of its innermost loop, or of its function outside of
     loops."""
     loops = module.loops(node)

@@ -275,7 +275,7 @@ def _outlives(module: Module, place: cst.BaseExpression, node: cst.CSTNode, heat
         return (
             known
             and not any(
-                is_reset(module, loop, each, node) or _emptied(module, each, loop)
+                is_reset(module, loop, each, node) or _is_emptied(module, each, loop)
                 for each in _with_holder(place)
             )
             and not _lasts_one_step(module, place, node, loop)
@@ -362,7 +362,7 @@ def _always_tensor(module: Module, growth: _Growth) -> bool:
     )
 
 
-def _emptied(module: Module, place: cst.BaseExpression, loop: cst.CSTNode) -> bool:
+def _is_emptied(module: Module, place: cst.BaseExpression, loop: cst.CSTNode) -> bool:
     for same in spelled_alike(module, loop, place):
         above = module.parent(same)
         if attr_of(above) in ("clear", "pop", "popleft"):

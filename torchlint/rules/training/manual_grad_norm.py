@@ -153,10 +153,10 @@ def _norm(
     body = loop.body if isinstance(loop, cst.For) else None
     parts = [term, *_assigned_in_body(module, term, body)]
     if not any(_is_grad(module, part, name) for part in parts) or not any(
-        _squared(module, part) for part in parts
+        _is_squared(module, part) for part in parts
     ):
         return
-    if _elsewhere(module, node):
+    if _has_parts_elsewhere(module, node):
         return
     read = next((r for part in parts if (r := _read(module, part)) is not None), None)
     if read is not None:
@@ -187,7 +187,7 @@ def _is_grad(module: Module, node: cst.BaseExpression, name: str) -> bool:
     return any(is_name(a.value, name) for a in found)
 
 
-def _squared(module: Module, node: cst.BaseExpression) -> bool:
+def _is_squared(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether an expression takes a norm, or the sum of squares."""
     calls = [c.func for c in module.within(node, cst.Call)]
     words = {f.attr.value for f in calls if isinstance(f, cst.Attribute)}
@@ -220,6 +220,6 @@ def check_finite(node: cst.Call, module: Module) -> Iterator[Hit]:
         yield Hit(top if isinstance(top, cst.UnaryOperation) else node, message=_FINITE)
 
 
-def _elsewhere(module: Module, node: cst.CSTNode) -> bool:
+def _has_parts_elsewhere(module: Module, node: cst.CSTNode) -> bool:
     """Say whether the function deals with sparse gradients, or with shards of a model."""
     return bool(module.names_in(module.scope(node)) & _ELSEWHERE)

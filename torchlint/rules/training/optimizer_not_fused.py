@@ -149,7 +149,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if choices == ["foreach"] and isinstance(given["foreach"].value, cst.Name):
         if given["foreach"].value.value == "False":
             yield Hit(given["foreach"], message=_FOREACH)
-    elif name in _FUSED and not choices and _on_device(module, node) and _scaled(module, node):
+    elif name in _FUSED and not choices and _on_device(module, node) and _is_scaled(module, node):
         yield Hit(node, {"name": name.rpartition(".")[2]})
 
 
@@ -206,7 +206,7 @@ def _on_device(module: Module, node: cst.Call) -> bool:
     )
 
 
-def _scaled(module: Module, node: cst.Call) -> bool:
+def _is_scaled(module: Module, node: cst.Call) -> bool:
     """Say whether a GradScaler of this file steps the optimizer, by the name that it gets here."""
     home = module.small_statement(node)
     if not isinstance(home, cst.Assign) or home.value is not node:

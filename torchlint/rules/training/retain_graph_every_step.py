@@ -128,9 +128,13 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if asked is None or not is_name(asked.value, "True"):
         return
     loop = heat_of(module, node).loop
-    if not isinstance(loop, LOOPS) or _differentiated(module, node) or _of_many(module, node, loop):
+    if (
+        not isinstance(loop, LOOPS)
+        or _is_differentiated(module, node)
+        or _of_many(module, node, loop)
+    ):
         return
-    if keyword_argument(module, node, "create_graph") is None and _fresh(module, node, loop):
+    if keyword_argument(module, node, "create_graph") is None and _is_fresh(module, node, loop):
         args = [a for a in node.args if a is not asked]
         if args and node.args[-1] is asked:
             args[-1] = args[-1].with_changes(comma=asked.comma)
@@ -153,7 +157,7 @@ def _of_many(module: Module, node: cst.Call, loop: cst.For | cst.While) -> bool:
     return False
 
 
-def _differentiated(module: Module, node: cst.Call) -> bool:
+def _is_differentiated(module: Module, node: cst.Call) -> bool:
     """Say whether the class or function asks autograd for anything else."""
     scope: cst.CSTNode = module.class_of(node) or module.function(node) or module.root
     calls = (c for c in module.within(scope, cst.Call, nested=True) if c is not node)
@@ -161,7 +165,7 @@ def _differentiated(module: Module, node: cst.Call) -> bool:
     return any(attr_of(f) in _DIFFERENTIATE for f in functions)
 
 
-def _fresh(module: Module, node: cst.Call, loop: cst.For | cst.While) -> bool:
+def _is_fresh(module: Module, node: cst.Call, loop: cst.For | cst.While) -> bool:
     """Say whether the graph of `node` is made anew in every round: nothing that may have one comes
     from outside."""
     bound = {w.value for name in module.names_in(loop) for w in writes_of(module, loop, name)}

@@ -163,7 +163,7 @@ def _construct(module: Module, node: cst.Call) -> tuple[Severity, str | None, bo
         case cst.Attribute(value=place, attr=cst.Name(value="train" | "eval")) if _is_module(
             module, place
         ):
-            return None if _switched(module, node) else (Severity.INFO, None, True)
+            return None if _is_switched(module, node) else (Severity.INFO, None, True)
     return None
 
 
@@ -242,7 +242,7 @@ def _offloads(module: Module, node: cst.Call, place: cst.BaseExpression) -> bool
     ):
         return True
     return any(
-        other.deep_equals(place) and (back or _another(module, node, call))
+        other.deep_equals(place) and (back or _is_another(module, node, call))
         for call, other, back in _moved(module)
     )
 
@@ -259,7 +259,7 @@ def _moved(module: Module) -> Iterator[tuple[cst.Call, cst.BaseExpression, bool]
                 yield call, moved, attr == "cpu" or given
 
 
-def _another(module: Module, one: cst.Call, other: cst.Call) -> bool:
+def _is_another(module: Module, one: cst.Call, other: cst.Call) -> bool:
     """Say whether methods of one class move to devices that ``self`` has under two names."""
     if module.class_of(one) is not module.class_of(other):
         return False
@@ -268,7 +268,7 @@ def _another(module: Module, one: cst.Call, other: cst.Call) -> bool:
     return len(names) == 2 and all(name.startswith("self.") for name in names)
 
 
-def _switched(module: Module, node: cst.Call) -> bool:
+def _is_switched(module: Module, node: cst.Call) -> bool:
     """Say whether the mode may be another one by the time the loop comes back to `node`."""
     loop, statement = module.loop(node), module.small_statement(node)
     if loop is None or not isinstance(statement, cst.Expr) or statement.value is not node:

@@ -108,7 +108,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     arg = node.args[0]
     literal = is_name(arg.value, "False")
     named = keyword_of(arg) in ("", "set_to_none")
-    if literal and named and not _needed(module, node):
+    if literal and named and not _is_needed(module, node):
         edit = Replace(node, node.with_changes(args=[]))
         yield Hit(node, fix=Fix((edit,), Safety.UNSAFE, "Leave set_to_none at its default", _NOTE))
 
@@ -117,7 +117,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 def check_loop(node: cst.For, module: Module) -> Iterator[Hit]:
     name = over_parameters(module, node)
     zeroing = _zeroing(module, node, name) if name is not None else None
-    if zeroing is None or _needed(module, node):
+    if zeroing is None or _is_needed(module, node):
         return
     yield Hit(zeroing)
 
@@ -156,7 +156,7 @@ def _asks_for_gradient(test: cst.BaseExpression, name: str) -> bool:
     return _of_gradient(left, name)
 
 
-def _needed(module: Module, node: cst.CSTNode) -> bool:
+def _is_needed(module: Module, node: cst.CSTNode) -> bool:
     """Say whether something may need the gradients to stay: fixed addresses, or code that reads
     them unasked."""
     if mentions(module, _FIXED):

@@ -536,7 +536,7 @@ def _fix(module: Module, transfer: Transfer, pins: _Pins) -> Fix | None:
             InFile(where, tuple(its)) for where, its in pins.items() if where is not module
         )
         whys.add(("pinned", PINNED))
-    if _timed(module, transfer.call):
+    if _is_timed(module, transfer.call):
         whys.add(("timed", ""))
     said = one_sentence(note for why, note in _NOTES.items() if (why, "") in whys)
     granted = {name: _NOTES[why] for why, name in sorted(whys) if name}
@@ -545,7 +545,7 @@ def _fix(module: Module, transfer: Transfer, pins: _Pins) -> Fix | None:
     return Fix(tuple(edits), safety, _TITLE, said, elsewhere, granted)
 
 
-def _timed(module: Module, node: cst.Call) -> bool:
+def _is_timed(module: Module, node: cst.Call) -> bool:
     """Say whether the turn reads a clock between a copy and the first run of a model."""
     clock = clock_after(module, node)
     loop = module.loop(node)

@@ -170,7 +170,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         near.update((call, name) for call, name in beside.items() if name.startswith("time."))
     if (
         any(map(_MEMORY.search, near.values()))
-        or _ordered(module, node)
+        or _is_ordered(module, node)
         or _is_asked_for(module, node)
     ):
         return
@@ -209,7 +209,7 @@ def _spelled(module: Module, call: cst.Call) -> str:
     return module.name(call.func) or dotted_text(call.func) or ""
 
 
-def _ordered(module: Module, node: cst.Call) -> bool:
+def _is_ordered(module: Module, node: cst.Call) -> bool:
     """Say whether the function, or one of this file that it calls, orders work itself: streams,
     graphs, another library's kernels, messages and collectives in flight, copies that do not
     wait."""

@@ -119,7 +119,7 @@ rule = Rule(
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     transfer = transfer_of(module, node)
     pinned = _pinned(module, transfer.source) if transfer is not None else None
-    if transfer is None or pinned is None or _beside(module, node):
+    if transfer is None or pinned is None or _is_beside(module, node):
         return
     if "non_blocking" in transfer.given and _made_here(module, pinned):
         return  # No loader could pin it, and unpinned the copy would wait.
@@ -149,7 +149,7 @@ def _pinned(module: Module, source: cst.BaseExpression) -> cst.Call | None:
     return None
 
 
-def _beside(module: Module, node: cst.Call) -> bool:
+def _is_beside(module: Module, node: cst.Call) -> bool:
     """Say whether another thread or stream does the work, or a function that exists to pin."""
     if any(module.name(call.func) in _STREAMS for call in contexts_around(module, node)):
         return True

@@ -154,12 +154,12 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if upload is None or is_cached(module, node) or host_data(module, upload.data) != "random":
         return
     fix = _fix(module, upload)
-    if fix is not None and any(_explained(module, at) for at in (upload.data, upload.node)):
+    if fix is not None and any(_is_explained(module, at) for at in (upload.data, upload.node)):
         fix = Fix(fix.edits, Safety.SUGGESTION, fix.title, _REASON)
     yield Hit(upload.node, {"data": module.shown(upload.data)}, fix)
 
 
-def _explained(module: Module, node: cst.CSTNode) -> bool:
+def _is_explained(module: Module, node: cst.CSTNode) -> bool:
     """Say whether a comment at what a statement makes of NumPy's numbers names NumPy.
 
     That is also one at the statement that made what the name stands for, or at another draw of the

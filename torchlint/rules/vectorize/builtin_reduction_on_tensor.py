@@ -186,13 +186,13 @@ def _fix(module: Module, node: cst.Call, tensor: cst.BaseExpression, waits: bool
         return Fix((Replace(node, new),), Safety.SUGGESTION, "Sort the tensor")
     dim = [cst.Arg(cst.Integer("0"))] if name == "builtins.sum" else []
     new = cst.Call(cst.Attribute(held, cst.Name(name.rpartition(".")[2])), dim)
-    if name in ("builtins.any", "builtins.all") and not _tested(module, node):
+    if name in ("builtins.any", "builtins.all") and not _is_tested(module, node):
         new = cst.Call(cst.Name("bool"), [cst.Arg(new)])
     safety, note = (Safety.SUGGESTION, "") if waits else (Safety.UNSAFE, _NOTE)
     return Fix((Replace(node, new),), safety, "Use the method of the tensor", note)
 
 
-def _tested(module: Module, node: cst.Call) -> bool:
+def _is_tested(module: Module, node: cst.Call) -> bool:
     """Say whether only the truth of the result is asked for."""
     match module.parent(node):
         case cst.If() | cst.While() | cst.Assert() | cst.UnaryOperation(operator=cst.Not()):

@@ -261,7 +261,7 @@ def _loop(
         if module.names_in(place) & bound:
             continue
         if is_reset(module, loop, place, node) or any(
-            _used(module, read) for read in spelled_alike(module, loop, place)
+            _is_used(module, read) for read in spelled_alike(module, loop, place)
         ):
             return None
         if _holder_used(module, loop, place):
@@ -285,7 +285,7 @@ def _holder_used(module: Module, loop: cst.CSTNode, place: cst.BaseExpression) -
     return False
 
 
-def _used(module: Module, read: cst.CSTNode) -> bool:
+def _is_used(module: Module, read: cst.CSTNode) -> bool:
     """Say whether the loop does more with the grown value than to grow it, bind it or ask for its
     size."""
     above = module.parent(read)

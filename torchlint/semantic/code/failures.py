@@ -303,14 +303,14 @@ def _unbound(module: Module, node: cst.Name) -> str | None:
     # Whether the file replaces a name in a text: a kernel's source may be made of it.
     if (
         re.search(rf"""\.replace\(\s*['"][^'"]*\b{name}\b""", module.text) is not None
-        or _starred(module, name)
+        or _is_starred(module, name)
         or _given_by_others(module, name)
     ):
         return None
     return f"a NameError, as nothing defines `{name}`"
 
 
-def _starred(module: Module, name: str) -> bool:
+def _is_starred(module: Module, name: str) -> bool:
     """Say whether an import with a star may give the file a name."""
     stars = module.names.stars
     return bool(stars) and (
@@ -475,7 +475,7 @@ def _made_by(cls: ast.ClassDef) -> ast.FunctionDef | ast.AsyncFunctionDef | None
     return made[0] if len(made) == 1 and made[0].name == "__init__" else None
 
 
-def _beside(module: Module, path: str) -> bool:
+def _is_beside(module: Module, path: str) -> bool:
     return os.path.dirname(path) == os.path.dirname(module.path)
 
 
@@ -499,7 +499,7 @@ def _definition(
         return None
     home = dotted.rpartition(".")[0].lstrip(".").replace(".", os.sep)
     ends = tuple(f"{os.sep}{home}{end}" for end in (".py", f"{os.sep}__init__.py"))
-    placed = os.sep in home or dotted.startswith(".") or (script and _beside(module, there.path))
+    placed = os.sep in home or dotted.startswith(".") or (script and _is_beside(module, there.path))
     whole = there.path.endswith(ends) or (handed_on and f"{os.sep}{home}{os.sep}" in there.path)
     text = module.outside.text(there) if placed and whole else None
     return _defined(text, there.name) if text is not None else None

@@ -165,13 +165,13 @@ class Flags:
         if any(name.value in outer for outer in self.names.outer.values()):
             return False
         local = isinstance(scope, FUNCTIONS)
-        whole = not self._inner and not self._repeated(name)
+        whole = not self._inner and not self._is_repeated(name)
         return self._answered(
             (bindings[0].node, needed, _WHOLE if whole else None),
             lambda: self._by_bindings(bindings, needed, local=local, whole=whole),
         )
 
-    def _repeated(self, node: cst.CSTNode) -> bool:
+    def _is_repeated(self, node: cst.CSTNode) -> bool:
         """Say whether anything in its function may run a node several times."""
         inside = itertools.takewhile(
             lambda at: not isinstance(at, cst.FunctionDef), self.tree.ancestors(node)
@@ -341,7 +341,7 @@ class Flags:
         if self._throttled(call, None):
             return True
         home, outside = self.tree.function(call), self.names.outside
-        if self._repeated(call) or outside.of_library():
+        if self._is_repeated(call) or outside.of_library():
             return False
         if home is None:
             return True
@@ -609,14 +609,14 @@ class Flags:
                 if (
                     isinstance(call, cst.Call)
                     and _argument(call, flag) is not None
-                    and not self._defined(call.func)
+                    and not self._is_defined(call.func)
                 ):
                     yield call
                 continue
             if (called := self.tree.call_of(name)) is not None:
                 yield called
 
-    def _defined(self, func: cst.BaseExpression) -> bool:
+    def _is_defined(self, func: cst.BaseExpression) -> bool:
         """Say whether what is called is a function or class itself, and so no object."""
         if self.names.name(func) is not None:
             return True

@@ -50,7 +50,7 @@ class GradContexts:
                 ):
                     continue
                 for expr, name in self._scopes.decorators(above):
-                    verdict = self._named(name, expr)
+                    verdict = self._is_named(name, expr)
                     if verdict is not None:
                         return verdict
                 if self._switched_off(above, node):
@@ -60,9 +60,9 @@ class GradContexts:
     def _context(self, expr: cst.BaseExpression) -> bool | None:
         callee = expr.func if isinstance(expr, cst.Call) else expr
         name = self.names.name(callee) or dotted_text(callee) or ""
-        return self._named(name, expr)
+        return self._is_named(name, expr)
 
-    def _named(self, name: str, expr: cst.BaseExpression) -> bool | None:
+    def _is_named(self, name: str, expr: cst.BaseExpression) -> bool | None:
         if name in torch_names.NO_GRAD:
             return True
         if name == "torch.enable_grad":
@@ -90,11 +90,11 @@ class GradContexts:
                 around = [expr for expr, _ in self._scopes.decorators(above)]
             else:
                 continue
-            if any(self._unclear(expr) for expr in around):
+            if any(self._is_unclear(expr) for expr in around):
                 return True
         return False
 
-    def _unclear(self, expr: cst.BaseExpression) -> bool:
+    def _is_unclear(self, expr: cst.BaseExpression) -> bool:
         if self._context(expr) is not None:
             return False
         words = [n.value for n in self.tree.within(expr, cst.Name)]

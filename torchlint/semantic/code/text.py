@@ -90,7 +90,7 @@ def explained(module: Module, node: cst.CSTNode, pattern: re.Pattern[str]) -> bo
     for each in (module.statement(node), *module.ancestors(node)):
         if isinstance(each, cst.FunctionDef):
             break
-        if _commented(module, each, pattern):
+        if _is_commented(module, each, pattern):
             return True
     return False
 
@@ -116,7 +116,7 @@ def remarked(module: Module, line: cst.CSTNode, *, above: bool = True, behind: b
     return line.trailing_whitespace.comment is not None if found is None else found
 
 
-def _commented(module: Module, node: cst.CSTNode, pattern: re.Pattern[str]) -> bool:
+def _is_commented(module: Module, node: cst.CSTNode, pattern: re.Pattern[str]) -> bool:
     """Say whether a comment above a simple statement or a ``with``, or behind its lines, matches.
 
     The comments of the tree cost that libcst reads the whole text: they are asked where the lines
@@ -170,4 +170,4 @@ def reasoned(module: Module, node: cst.CSTNode) -> bool:
     named = re.compile(rf"\b({'|'.join(map(re.escape, sorted(names)))}) (is|was|has|\w+[^s]s)\b")
     home = module.scope(node)
     lines = module.within(home, cst.SimpleStatementLine, cst.With)
-    return any(_commented(module, line, named) for line in lines)
+    return any(_is_commented(module, line, named) for line in lines)

@@ -208,7 +208,7 @@ def _readable(module: Module, word: cst.BaseExpression, loader: cst.Call) -> boo
     own = there is not None and (
         root.value in _params(there) or writes_of(module, there, root.value)
     )
-    return not own and _global(module, root.value, here)
+    return not own and _is_global(module, root.value, here)
 
 
 def _params(function: cst.FunctionDef | None) -> set[str]:
@@ -222,7 +222,7 @@ def _same_block(module: Module, word: cst.CSTNode, loader: cst.Call) -> bool:
     return block is not None and module.is_within(loader, block)
 
 
-def _global(module: Module, name: str, here: cst.FunctionDef | None) -> bool:
+def _is_global(module: Module, name: str, here: cst.FunctionDef | None) -> bool:
     """Say whether a function of the file may read a name of its top level, bound there once and
     always."""
     if here is None or writes_of(module, here, name):
@@ -324,7 +324,7 @@ def restarts_workers(module: Module, node: cst.Call) -> bool:
         return False
     return (
         not _many(module, node)
-        and _repeated(module, node)
+        and _is_repeated(module, node)
         and not _mutable(module, node, bound.value("dataset"))
     )
 
@@ -336,7 +336,7 @@ def _many(module: Module, node: cst.Call) -> bool:
     )
 
 
-def _repeated(module: Module, node: cst.Call) -> bool:
+def _is_repeated(module: Module, node: cst.Call) -> bool:
     """Say whether the loader is iterated once per epoch: by loops in any file, or by a
     framework."""
     if any(_is_repeated_alone(module, loop, node) for loop in loader_loops(module, node)):
@@ -447,7 +447,7 @@ def _mutable(module: Module, node: cst.Call, dataset: cst.BaseExpression | None)
     if isinstance(dataset, cst.Name):
         places += reads_of(module, home or module.root, dataset.value)
     return any(
-        _touched(module, each, anyhow=bool(module.loops(each)))
+        _is_touched(module, each, anyhow=bool(module.loops(each)))
         for each in places
         if module.loops(each) or module.function(each) is not home
     )
@@ -471,7 +471,7 @@ def _sets_dataset(text: str) -> bool:
     return _SETS_DATASET.search(text) is not None
 
 
-def _touched(module: Module, place: cst.CSTNode, *, anyhow: bool) -> bool:
+def _is_touched(module: Module, place: cst.CSTNode, *, anyhow: bool) -> bool:
     """Say whether code assigns an attribute or an item of an object, or calls a method of it, where
     not `anyhow` one that is there to change it."""
     part = module.parent(place)

@@ -391,7 +391,7 @@ def _beside(module: Module, call: cst.Call) -> list[cst.SimpleStatementLine]:
             if line in found:
                 break
             found = []
-        elif found and not _commented(module, found[0], each):
+        elif found and not _is_commented(module, found[0], each):
             found.append(each)
         elif line in found:
             break
@@ -400,7 +400,7 @@ def _beside(module: Module, call: cst.Call) -> list[cst.SimpleStatementLine]:
     return found
 
 
-def _commented(
+def _is_commented(
     module: Module, first: cst.SimpleStatementLine, next_one: cst.SimpleStatementLine
 ) -> bool:
     """Say whether comments stand behind two neighbours, or between them."""

@@ -76,12 +76,14 @@ def is_replica(module: Module, node: cst.CSTNode) -> bool:
     function = module.function(node)
     scopes = [module.class_of(node)] if isinstance(node, cst.Attribute) else [function, module.root]
     for scope in scopes:
-        if scope is not None and _assigned(module, node, scope):
+        if scope is not None and _is_assigned(module, node, scope):
             return True
-    return isinstance(node, cst.Name) and function is not None and _passed(module, node, function)
+    return (
+        isinstance(node, cst.Name) and function is not None and _is_passed(module, node, function)
+    )
 
 
-def _assigned(module: Module, place: cst.CSTNode, scope: cst.CSTNode) -> bool:
+def _is_assigned(module: Module, place: cst.CSTNode, scope: cst.CSTNode) -> bool:
     for assign in module.within(scope, cst.Assign, nested=isinstance(scope, cst.ClassDef)):
         if not any(t.target.deep_equals(place) for t in assign.targets):
             continue
@@ -90,7 +92,7 @@ def _assigned(module: Module, place: cst.CSTNode, scope: cst.CSTNode) -> bool:
     return False
 
 
-def _passed(module: Module, name: cst.Name, function: cst.FunctionDef) -> bool:
+def _is_passed(module: Module, name: cst.Name, function: cst.FunctionDef) -> bool:
     cls = module.class_of(function)
     given = [
         bind(function, site, cls is not None).get(name.value)

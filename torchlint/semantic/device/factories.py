@@ -156,7 +156,7 @@ def _only_there(module: Module, operand: cst.BaseExpression, joins: bool) -> boo
         made = [each.value for each in found if isinstance(each, (cst.Assign, cst.AnnAssign))]
     return any(
         (joins and _is_data(module, each))
-        or (inferred(module, each).device == CPU and _wide(module, each))
+        or (inferred(module, each).device == CPU and _is_wide(module, each))
         for each in made
         if each is not None
     )
@@ -167,7 +167,7 @@ def _is_data(module: Module, node: cst.BaseExpression) -> bool:
     return made and isinstance(node, cst.Call) and not is_sized_type(module, node)
 
 
-def _wide(module: Module, node: cst.BaseExpression) -> bool:
+def _is_wide(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether an expression holds a copy to the host that is cast to float64 there."""
     return any(widened_copy(module, each) for each in module.within(node, cst.Call))
 

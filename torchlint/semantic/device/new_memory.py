@@ -33,7 +33,7 @@ def in_new_memory(module: Module, source: cst.BaseExpression) -> bool:
     may be made of an array here: no loader pins that memory."""
     values = values_of_name(module, source) if isinstance(source, cst.Name) else [(source, None)]
     return bool(values) and (
-        all(_fresh(module, each, at) for each, at in values)
+        all(_is_fresh(module, each, at) for each, at in values)
         or any(_makes_one_of(module, each, _OF_ARRAYS) for each, _ in values)
     )
 
@@ -42,26 +42,26 @@ def in_new_memory(module: Module, source: cst.BaseExpression) -> bool:
     yes="`{0}` lies in memory that the host has just taken for it",
     no="`{0}` may lie in memory that a loader has pinned",
 )
-def _fresh(module: Module, node: cst.BaseExpression | None, at: int | None = None) -> bool:
+def _is_fresh(module: Module, node: cst.BaseExpression | None, at: int | None = None) -> bool:
     """Say whether an expression is a tensor that torch computes or joins on the host, a view or
     a cast of one, or what a function of the project makes so; with `at` that element of a tuple."""
     match node:
         case cst.Tuple(elements=parts) if at is not None and at < len(parts):
-            return _fresh(module, parts[at].value)
+            return _is_fresh(module, parts[at].value)
         case cst.Name():
             values = values_of_name(module, node)
-            return bool(values) and all(_fresh(module, each, its) for each, its in values)
+            return bool(values) and all(_is_fresh(module, each, its) for each, its in values)
     made = operation_of(module, node)
     if made is not None:
         same = made.name in _VIEWS | _CASTS and bool(made.operands)
-        return made.name in _FRESH or (same and _fresh(module, made.operands[0]))
+        return made.name in _FRESH or (same and _is_fresh(module, made.operands[0]))
     functions = definitions_behind.functions(module, node) if isinstance(node, cst.Call) else []
     given = [
         (where, each)
         for where, function in functions
         for each in definitions_behind.returned(where, function)
     ]
-    return bool(given) and all(_fresh(where, each, at) for where, each in given)
+    return bool(given) and all(_is_fresh(where, each, at) for where, each in given)
 
 
 @question(yes="what binds `{0}` is in view", no="nothing in view binds `{0}`", remember=False)

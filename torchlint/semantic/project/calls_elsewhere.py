@@ -166,7 +166,7 @@ class CallsElsewhere:
                 self.analyses.module(path) if self.files.calls_in(path).reach_out(names) else None
             )
             if module is not None:
-                alone = self._alone(target, path)
+                alone = self._is_alone(target, path)
                 stands_in = functools.partial(self._stands_in, name, home, alone)
                 yield module, Wanted(target, names, alone, overridden, stands_in)
 
@@ -180,7 +180,7 @@ class CallsElsewhere:
         abstract = first is not None and method in first.abstract
         return abstract and (alone or family[0] in self.definitions.lineage(home).classes)
 
-    def _alone(self, target: Definition, path: str) -> bool:
+    def _is_alone(self, target: Definition, path: str) -> bool:
         """Say whether a call of a method of this name in a file may mean this one, whatever the
         object is: only classes of one family have it, and the file may run with the class's own."""
         cls, _, name = target.name.rpartition(".")

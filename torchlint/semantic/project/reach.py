@@ -125,7 +125,7 @@ def _reach(tree: ast.Module) -> Reach:
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
             imports.append(node)
         elif type(node) is ast.Call:
-            computed = computed or _computed(node)
+            computed = computed or _is_computed(node)
     names |= attributes.keys()
     return Reach(
         tuple(imports),
@@ -154,7 +154,7 @@ def _imported(node: ast.Import | ast.ImportFrom, aim: Aim) -> Iterator[tuple[str
         yield item.asname or item.name, below if below == MINE or where == OUTSIDE else OTHERS
 
 
-def _computed(node: ast.Call) -> bool:
+def _is_computed(node: ast.Call) -> bool:
     """Say whether a call is a ``getattr`` of a name that is not written out."""
     return (
         isinstance(node.func, ast.Name)

@@ -33,7 +33,7 @@ def uncalled(module: Module, node: cst.CSTNode) -> str | None:
     """
     around = [node, *module.ancestors(node)]
     for each in around:
-        if isinstance(each, cst.FunctionDef) and _private(module, each):
+        if isinstance(each, cst.FunctionDef) and _is_private(module, each):
             name = each.name.value
             said = functools.partial(_speaks_of, name)
             if not said(module.text) and module.outside.others_say(said, near=False) is False:
@@ -108,10 +108,10 @@ def called_out_of_view(module: Module, node: cst.CSTNode, *, callers: int = 0) -
     """
     if not module.outside.in_package() or has_main_guard(module):
         return False
-    return _unseen(module, node, callers)
+    return _is_unseen(module, node, callers)
 
 
-def _unseen(module: Module, node: cst.CSTNode, callers: int) -> bool:
+def _is_unseen(module: Module, node: cst.CSTNode, callers: int) -> bool:
     home = module.function(node)
     if home is None or home.decorators:
         return False
@@ -122,7 +122,7 @@ def _unseen(module: Module, node: cst.CSTNode, callers: int) -> bool:
     if module.outside.others_say(functools.partial(_calls, name), near=False) is not False:
         return False
     sites = [call for each in module.tree.named(name) if (call := module.tree.call_of(each))]
-    return not sites or (callers > 0 and all(_unseen(module, s, callers - 1) for s in sites))
+    return not sites or (callers > 0 and all(_is_unseen(module, s, callers - 1) for s in sites))
 
 
 def _calls(name: str, text: str) -> bool:
@@ -131,7 +131,7 @@ def _calls(name: str, text: str) -> bool:
     return called and _TESTED.search(text) is None
 
 
-def _private(module: Module, function: cst.FunctionDef) -> bool:
+def _is_private(module: Module, function: cst.FunctionDef) -> bool:
     name, cls = function.name.value, module.class_of(function)
     if not name.startswith("_") or name.endswith("__") or len(name) < len("_ab"):
         return False

@@ -361,7 +361,7 @@ class HeatMap:
                 spared = self.guards.demands.spared_calls(function, demanded[function])
                 for site in self._sites(function):
                     caller = self.tree.function(site)
-                    if caller is None or site in spared or self._rarely(site, caller):
+                    if caller is None or site in spared or self._is_rare(site, caller):
                         continue
                     handed = self.guards.demands.handed_on(site, function, demanded[function])
                     if caller in found and demanded[caller] <= handed:
@@ -388,7 +388,7 @@ class HeatMap:
         cls = self.tree.class_of(function) if function.name.value == "__init__" else None
         return cls is not None and (self.scopes.is_module(cls) or self.scopes.is_dataset(cls))
 
-    def _rarely(self, site: cst.Call, caller: cst.FunctionDef) -> bool:
+    def _is_rare(self, site: cst.Call, caller: cst.FunctionDef) -> bool:
         return self.guards.reached.unreached(site) or self.guards.throttled(site, caller)
 
     def _in_file(

@@ -266,10 +266,10 @@ class Loops:
             and self.names.name(func) is None
             and (value := self.values.value(func.value)).kind == "module"
             and value.name != "loss"
-            and (bool(_RUNS.match(func.attr.value)) or any(map(self._fed, call.args)))
+            and (bool(_RUNS.match(func.attr.value)) or any(map(self._is_on_gpu, call.args)))
         )
 
-    def _fed(self, arg: cst.Arg) -> bool:
+    def _is_on_gpu(self, arg: cst.Arg) -> bool:
         value = self.values.value(arg.value)
         return value.kind in ("tensor", "batch") and value.device in (ACCEL, CUDA)
 

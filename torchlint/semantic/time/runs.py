@@ -247,7 +247,9 @@ class Runs:
         model = self._handed(call)
         if model is None and self._plausible(call.func) and self._model(call):
             model = call.func if self._on_tensors(call) else None
-        return model is not None and not self._made_in(model, loop) and not self._untrained(model)
+        return (
+            model is not None and not self._made_in(model, loop) and not self._is_untrained(model)
+        )
 
     def _handed(self, call: cst.Call) -> cst.BaseExpression | None:
         """Return the network that a call hands on together with a tensor of the device, to code
@@ -320,10 +322,10 @@ class Runs:
         return (
             self.values.value(call.func).origin != "name"
             or self.scopes.lexical_no_grad(call) is True
-            or any(self._moved(node) for node in unknown)
+            or any(self._is_moved(node) for node in unknown)
         )
 
-    def _moved(self, node: cst.BaseExpression, depth: int = _DEPTH) -> bool:
+    def _is_moved(self, node: cst.BaseExpression, depth: int = _DEPTH) -> bool:
         """Say whether code moves what an argument is: ``net(x.cuda())``, ``x = y.to(dev)``."""
         for call in self.tree.within(node, cst.Call):
             if method_called(call) in MOVES:
@@ -335,7 +337,7 @@ class Runs:
                 if binding.kind == "unpack" and value is None:
                     statement = self.tree.small_statement(binding.node)
                     value = statement.value if isinstance(statement, cst.Assign) else None
-                if value is not None and self._moved(value, depth - 1):
+                if value is not None and self._is_moved(value, depth - 1):
                     return True
         return False
 
@@ -343,7 +345,7 @@ class Runs:
         """Say whether the loop, or the function that it calls, makes or picks the model that it
         runs: one of an ensemble."""
         if not isinstance(loop, LOOPS):
-            return self._local(func)
+            return self._is_local(func)
         targets = self.iterations.bound(loop.target) if isinstance(loop, cst.For) else set()
         used = {name.value for name in self.tree.within(func, cst.Name)}
         if used & targets:
@@ -361,12 +363,12 @@ class Runs:
             name.value == write.value for name in self.tree.within(statement.value, cst.Name)
         )
 
-    def _untrained(self, func: cst.BaseExpression) -> bool:
+    def _is_untrained(self, func: cst.BaseExpression) -> bool:
         """Say whether a model is made in this very place and never gets weights: a usage example, a
         self-test."""
-        return not self.trained and self._local(func)
+        return not self.trained and self._is_local(func)
 
-    def _local(self, func: cst.BaseExpression) -> bool:
+    def _is_local(self, func: cst.BaseExpression) -> bool:
         """Say whether a callee is a name that this very function, or the file's top level, gives
         the result of a call."""
         if not isinstance(func, cst.Name):

@@ -63,7 +63,7 @@ _TABLES = ("builtins.dict", "collections.OrderedDict")
 # -- debug switches --------------------------------------------------------------------------------
 
 
-def _always(test: cst.BaseExpression) -> bool:
+def _always_runs(test: cst.BaseExpression) -> bool:
     """Say whether a condition is no choice of anybody: the main guard, a process's rank, whether
     there is a GPU."""
     left = test.left if isinstance(test, cst.Comparison) else test
@@ -71,7 +71,7 @@ def _always(test: cst.BaseExpression) -> bool:
     return text == "__name__" or bool(_ALWAYS.search(text))
 
 
-def _bounded(module: Module, loop: cst.CSTNode) -> bool:
+def _is_bounded(module: Module, loop: cst.CSTNode) -> bool:
     """Say whether a loop ends after a literal number of rounds, or by a ``break`` of its own."""
     assert isinstance(loop, LOOPS)
     breaks = (b for b in module.within(loop.body, cst.Break) if module.loops(b)[:1] == (loop,))
@@ -193,7 +193,7 @@ def regions(module: Module) -> dict[cst.FunctionDef, cst.BaseExpression]:
     todo = [*_compiled(module)]
     while todo:
         function, how = todo.pop(0)
-        if function in found or _disabled(module, function):
+        if function in found or _is_disabled(module, function):
             continue
         found[function] = how
         for call in module.within(function.body, cst.Call):
@@ -261,7 +261,7 @@ def _forwards_held(module: Module, func: cst.BaseExpression) -> Iterator[cst.Fun
                 yield forward
 
 
-def _disabled(module: Module, function: cst.FunctionDef) -> bool:
+def _is_disabled(module: Module, function: cst.FunctionDef) -> bool:
     return any(module.name(callee(d.decorator)) in _DISABLE for d in function.decorators)
 
 
@@ -277,7 +277,7 @@ def on_demand(module: Module, node: cst.CSTNode) -> bool:
     if _INVESTIGATION.search(module.filename.replace("\\", "/").rpartition("/")[2]):
         return True
     if not all(
-        _always(part)
+        _always_runs(part)
         for test, _ in conditions_around(module, node)
         for part in components(test, cst.UnaryOperation, cst.BooleanOperation)
     ):
@@ -356,7 +356,7 @@ def runs_training(module: Module, place: cst.CSTNode, *, loops_alone: bool = Fal
     """
     for loop in module.within(place, *LOOPS):
         kind = loop_kind(module, loop)
-        if kind is LoopKind.TRAIN and not (loops_alone and _bounded(module, loop)):
+        if kind is LoopKind.TRAIN and not (loops_alone and _is_bounded(module, loop)):
             return True
         if kind is LoopKind.EPOCH and not loops_alone:
             return True

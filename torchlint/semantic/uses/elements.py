@@ -105,13 +105,13 @@ def holds_device_tensors(module: Module, node: cst.BaseExpression) -> bool:
 
 
 @question()
-def _flat(module: Module, node: cst.BaseExpression) -> bool:
+def _is_flat(module: Module, node: cst.BaseExpression) -> bool:
     if inferred(module, node).rank == 1:
         return True
     match node:
         case cst.Name():
             definition = sole_definition(module, node)
-            return definition is not None and _flat(module, definition)
+            return definition is not None and _is_flat(module, definition)
         case cst.Call(func=func):
             return module.name(func) in _FLAT
     return False
@@ -280,7 +280,7 @@ def _by_a_name(module: Module, node: cst.BaseExpression) -> bool:
 @question(yes="`{0}` has one dimension", no="`{0}` is not known to have one dimension")
 def one_dimensional(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether a tensor has exactly one dimension, by the way it was made."""
-    return _flat(module, node)
+    return _is_flat(module, node)
 
 
 @question(

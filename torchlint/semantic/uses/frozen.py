@@ -52,7 +52,7 @@ def made_frozen(module: Module, model: cst.BaseExpression) -> bool:
     home: cst.CSTNode = module.scope(model)
     if text is not None and text.startswith("self."):
         home = module.class_of(model) or home
-    if text is not None and _changed(module, home, text):
+    if text is not None and _is_changed(module, home, text):
         return False
     classes = list(model_classes(module, model))
     if classes and all(_made_frozen(where, cls, module) for where, cls in classes):
@@ -81,15 +81,15 @@ def frozen_names(module: Module, function: cst.CSTNode) -> dict[str, cst.CSTNode
     return {
         name: node
         for name, node in found.items()
-        if _always(module, node, function)
-        and not _changed(module, body, name, node)
+        if _always_runs(module, node, function)
+        and not _is_changed(module, body, name, node)
         and all(
             _keeps_defaults(module, [node], function, call) for call in call_sites(module, function)
         )
     }
 
 
-def _changed(
+def _is_changed(
     module: Module, home: cst.CSTNode, name: str, frozen: cst.CSTNode | None = None
 ) -> bool:
     """Say whether code gives a network new parts, or gradients back to some of its parameters,
@@ -185,9 +185,11 @@ def _made_frozen(module: Module, cls: cst.ClassDef, used: Module) -> bool:
     for call in module.within(init.body, cst.Call):
         name = dotted_text(call.func) or ""
         helper = method_of(module, cls, name.removeprefix("self.")) if "self." in name else None
-        if helper is not None and _always(module, call, init):
+        if helper is not None and _always_runs(module, call, init):
             names = frozen_names(module, helper)
-            frozen |= {each: call for each in names if not _changed(module, init.body, each, call)}
+            frozen |= {
+                each: call for each in names if not _is_changed(module, init.body, each, call)
+            }
     # How what a call names is called here, and where it was imported from.
     if frozen and not all(
         _keeps_defaults(module, frozen.values(), init, call)
@@ -356,7 +358,7 @@ def _default(module: Module, node: cst.CSTNode, name: str) -> str | None:
     return None
 
 
-def _always(module: Module, node: cst.CSTNode, function: cst.CSTNode) -> bool:
+def _always_runs(module: Module, node: cst.CSTNode, function: cst.CSTNode) -> bool:
     """Say whether code runs whenever a function does, as far as its callers keep the defaults."""
     for test, needed in conditions_around(module, node, function):
         flag = test

@@ -33,7 +33,7 @@ def graphless(module: Module, tensor: cst.BaseExpression) -> bool:
     """Say whether a tensor, and all that it was last computed by, stands in one block of
     ``no_grad`` or ``inference_mode``, or in a function that is decorated so."""
     region = _region(module, tensor)
-    return region is not None and _computed(module, tensor, region)
+    return region is not None and _is_computed(module, tensor, region)
 
 
 def _region(module: Module, node: cst.CSTNode) -> cst.With | cst.FunctionDef | None:
@@ -69,12 +69,14 @@ def _may_switch_on(module: Module, region: cst.CSTNode) -> bool:
 
 
 @question()
-def _computed(module: Module, node: cst.BaseExpression, region: cst.With | cst.FunctionDef) -> bool:
+def _is_computed(
+    module: Module, node: cst.BaseExpression, region: cst.With | cst.FunctionDef
+) -> bool:
     """Say whether an expression gives a tensor that an operation in a block has made."""
     match node:
         case cst.Name(value=name):
             found = definitions_of(module, node)
-            return bool(found) and all(_bound(module, each, name, region) for each in found)
+            return bool(found) and all(_is_bound(module, each, name, region) for each in found)
         case cst.Call(func=func):
             name = module.name(func) or ""
             if name in ops.COMPUTING_FUNCTIONS:
@@ -84,7 +86,7 @@ def _computed(module: Module, node: cst.BaseExpression, region: cst.With | cst.F
                 if held.kind in _TENSORS and method in ops.COMPUTING_METHODS:
                     return True
                 if held.kind in _TENSORS and method in ops.ALIASING_METHODS:
-                    return _computed(module, func.value, region)
+                    return _is_computed(module, func.value, region)
             # A network may hand a parameter out, and a loss of one's own may take a gradient.
             value, callee = inferred(module, node), inferred(module, func)
             loss = value.kind in _TENSORS and value.origin == "loss" and callee.kind in _CALLABLE
@@ -92,11 +94,11 @@ def _computed(module: Module, node: cst.BaseExpression, region: cst.With | cst.F
         case cst.BinaryOperation() | cst.UnaryOperation(operator=cst.Minus()):
             return inferred(module, node).kind in _TENSORS
         case cst.Subscript(value=inner):
-            return _computed(module, inner, region)
+            return _is_computed(module, inner, region)
     return False
 
 
-def _bound(
+def _is_bound(
     module: Module,
     made: cst.CSTNode,
     name: str,
@@ -106,7 +108,7 @@ def _bound(
         return False
     match made:
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=bound))], value=value):
-            return bound == name and _computed(module, value, region)
+            return bound == name and _is_computed(module, value, region)
         case cst.AugAssign(target=cst.Name() as target):
-            return _computed(module, target, region)
+            return _is_computed(module, target, region)
     return False

@@ -258,14 +258,14 @@ class _Elements:
                 not node.args and (method in _EXACT or method == "cpu")
             ):
                 return self.taken(value)
-        if self._hosted(node):
+        if self._is_of_host(node):
             return []
         raise _UnknownError
 
     def _named(self, name: cst.Name) -> list[cst.Name]:
         if name.value == self.element:
             return [name]
-        if self._hosted(name):
+        if self._is_of_host(name):
             return []
         made = definitions_of(self.module, name)
         older = bool(made) and not any(self.module.is_within(each, self.loop) for each in made)
@@ -275,7 +275,7 @@ class _Elements:
             raise _UnknownError
         return [name]
 
-    def _hosted(self, node: cst.BaseExpression) -> bool:
+    def _is_of_host(self, node: cst.BaseExpression) -> bool:
         value = inferred(self.module, node)
         return (value.kind in _NUMBERS and not value.tensor) or (value.tensor and value.host)
 

@@ -155,11 +155,11 @@ class _LoopSearch:
     def _comes_along(self, iterated: cst.BaseExpression) -> bool:
         """Say whether all that something is made of comes to the host, or is there."""
         return all(
-            each.value in self.moved or self._hosted(each)
+            each.value in self.moved or self._is_of_host(each)
             for each in self.module.within(iterated, cst.Name)
         )
 
-    def _hosted(self, name: cst.Name) -> bool:
+    def _is_of_host(self, name: cst.Name) -> bool:
         """Say whether a name, with the attributes behind it, is known to lie on the host."""
         node: cst.BaseExpression = name
         above = self.module.parent(name)
@@ -352,7 +352,7 @@ class _LoopSearch:
         """Refuse where something that may stay on the device meets a tensor that comes to the
         host."""
         for name in self.module.within(node, cst.Name):
-            if name.value in self.moved | self.elements or self._hosted(name):
+            if name.value in self.moved | self.elements or self._is_of_host(name):
                 continue
             made = definitions_of(self.module, name)
             inside = [each for each in made if self.module.is_within(each, self.loop.body)]

@@ -191,7 +191,7 @@ def records_nothing(module: Module, model: cst.BaseExpression) -> bool:
     """Say whether the `forward` of a model's class, of this file or another one, runs all that it
     runs with autograd off, or the class has nothing that could be trained."""
     classes = list(model_classes(module, model))
-    silent = bool(classes) and all(_silent(where, cls) for where, cls in classes)
+    silent = bool(classes) and all(_is_silent(where, cls) for where, cls in classes)
     return silent or has_no_parameters(module, model)
 
 
@@ -251,7 +251,7 @@ def _learns_nothing(module: Module, cls: cst.ClassDef) -> bool:
     )
 
 
-def _silent(module: Module, cls: cst.ClassDef) -> bool:
+def _is_silent(module: Module, cls: cst.ClassDef) -> bool:
     """Say whether the `forward` of a class is under ``no_grad``: as a whole, or all layers that it
     calls, of parameters of its own nothing being read."""
     forward = method_of(module, cls, "forward")
@@ -314,5 +314,5 @@ def _generates(module: Module, func: cst.CSTNode | None) -> bool:
 
 
 def _freezes(module: Module, cls: cst.ClassDef) -> bool:
-    silent = _silent(module, cls)
+    silent = _is_silent(module, cls)
     return silent or switches_off(module.source(cls))

@@ -284,7 +284,7 @@ class _Search(ValueSearch):
             self.unknown(node)
 
     def _method(self, call: cst.Call, name: str) -> None:
-        if call is self._copy or self._moved(call) or name in _CHANGES_NOTHING - _HANDS_OUT:
+        if call is self._copy or self._is_moved(call) or name in _CHANGES_NOTHING - _HANDS_OUT:
             return
         if name in _HANDS_OUT:
             self.value(call)
@@ -296,7 +296,7 @@ class _Search(ValueSearch):
         else:
             self.unknown(call)
 
-    def _moved(self, call: cst.Call) -> bool:
+    def _is_moved(self, call: cst.Call) -> bool:
         """Say whether a call copies from the host to the device, or back: the result is another
         object."""
         if self._lives == "device":

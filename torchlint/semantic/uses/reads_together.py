@@ -85,7 +85,7 @@ def _joins(module: Module, lines: Sequence[cst.CSTNode], kind: str) -> bool:
         if not reads or any(remarked(module, line, behind=False) for line in lines[1:]):
             return False
         used = {name for read in reads for name in _names(module, read.tensor)}
-        if bound & used or not all(_harmless(module, call, ()) for call in _calls(module, each)):
+        if bound & used or not all(_is_harmless(module, call, ()) for call in _calls(module, each)):
             return False
         bound |= _bound(module, each)
     return True
@@ -127,7 +127,7 @@ def _in_order(module: Module, lines: Sequence[cst.CSTNode], reads: Sequence[Host
         for call in _calls(module, line):
             around = all(module.is_within(read.node, call) for read in reads)
             later = module.before(last, call) and not module.is_within(last, call)
-            if not around and not later and not _harmless(module, call, reads):
+            if not around and not later and not _is_harmless(module, call, reads):
                 return False
     return True
 
@@ -136,7 +136,7 @@ def _calls(module: Module, line: cst.CSTNode) -> Iterator[cst.Call]:
     yield from module.within(line, cst.Call)
 
 
-def _harmless(module: Module, call: cst.Call, reads: Sequence[HostRead]) -> bool:
+def _is_harmless(module: Module, call: cst.Call, reads: Sequence[HostRead]) -> bool:
     """Say whether a call changes no tensor and no name, or makes what is read."""
     if any(module.is_within(call, read.node) for read in reads):
         return True

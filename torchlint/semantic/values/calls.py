@@ -99,7 +99,7 @@ class Calls(Functions):
         callees = self.values.flow.callees(node)
         if not callees:
             return None
-        if len(callees) == 1 and isinstance(callees[0], cst.Lambda) and self._fuelled():
+        if len(callees) == 1 and isinstance(callees[0], cst.Lambda) and self._has_budget():
             given = [
                 self.recorded.get(arg.value, UNKNOWN)
                 for arg in node.args
@@ -165,7 +165,7 @@ class Calls(Functions):
     def _for_arguments(self, function: cst.CSTNode, node: cst.Call, found: Value) -> Value:
         """Return what a call gives for its own tensors, where the callee says too little for all
         its calls at once."""
-        if not isinstance(function, cst.FunctionDef) or not self._fuelled():
+        if not isinstance(function, cst.FunctionDef) or not self._has_budget():
             return found
         passed = bind(function, node, self.values.scopes.is_method(function))
         values = {name: self.recorded.get(expr, UNKNOWN) for name, expr in passed.items()}
@@ -176,7 +176,7 @@ class Calls(Functions):
         }
         return self.values.summary(function, self.budget - 1, given) if given else found
 
-    def _fuelled(self) -> bool:
+    def _has_budget(self) -> bool:
         self.values.asked += 1
         if self.budget <= 0:
             self.values.starve()
@@ -185,7 +185,7 @@ class Calls(Functions):
     def _mapped(self, node: cst.Call, args: list[Value]) -> Value:
         """Return what ``map`` gives: its function's result for each element."""
         function, over = node.args[0].value, args[1:]
-        if not isinstance(function, cst.Lambda) or not self._fuelled():
+        if not isinstance(function, cst.Lambda) or not self._has_budget():
             return Value("iterator", item=self._applied(node.args[0].value, args[0]))
         if len(over) == 1 and over[0].items:
             items = tuple(self._inlined(function, [each]) or UNKNOWN for each in over[0].items)
@@ -501,7 +501,7 @@ class Calls(Functions):
             )
         return join_all(found)
 
-    def _trained(self, name: str) -> bool | None:
+    def _is_trained(self, name: str) -> bool | None:
         """Say whether what a method of a module yields has a gradient; not known of parameters in a
         file that sets it."""
         return None if name == "parameters" and self.values.freezes else name == "parameters"
@@ -532,7 +532,7 @@ class Calls(Functions):
         if name in ("parameters", "buffers"):
             return Value(
                 "iterator",
-                item=Value("tensor", device=home, origin="param", grad=self._trained(name)),
+                item=Value("tensor", device=home, origin="param", grad=self._is_trained(name)),
             )
         if name in ("named_parameters", "named_buffers"):
             return Value(

@@ -27,7 +27,7 @@ def never_negative(module: Module, node: cst.BaseExpression) -> bool:
         case cst.Call(func=cst.Attribute(value=tensor, attr=cst.Name("size" | "numel" | "dim"))):
             return inferred(module, tensor).tensor
         case cst.Call(func=func, args=args):
-            return _called(module, module.name(func) or "", args)
+            return _call_counts(module, module.name(func) or "", args)
         case cst.Subscript(value=cst.Attribute(value=tensor, attr=cst.Name("shape"))):
             return inferred(module, tensor).tensor
         case cst.Subscript(value=cst.Call() as sizes):
@@ -58,7 +58,7 @@ def counts_up(module: Module, counted: cst.Call) -> bool:
     return whole and never_negative(module, last)
 
 
-def _called(module: Module, name: str, args: Sequence[cst.Arg]) -> bool:
+def _call_counts(module: Module, name: str, args: Sequence[cst.Arg]) -> bool:
     """Say whether a function of Python gives a size, or keeps what it is given no smaller."""
     if not args or any(arg.star or arg.keyword for arg in args):
         return False

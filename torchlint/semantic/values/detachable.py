@@ -94,13 +94,13 @@ def _doubtful_call(module: Module, call: cst.Call, place: int | None = None) -> 
     what = inferred(module, func)
     if what.kind == "module":
         # Of a network, the name is enough: it gives no number.
-        return what.origin == "name" and what.name == "loss" and not _trained(module, func)
+        return what.origin == "name" and what.name == "loss" and not _is_trained(module, func)
     if isinstance(func, cst.Attribute) and func.attr.value in _OWN:
         return False
     if isinstance(func, cst.Attribute) and func.attr.value in _PASSING and name is None:
         return _doubtful(module, func.value)
     if inferred(module, call).kind == "?":
-        return not _trained(module, func)
+        return not _is_trained(module, func)
     return isinstance(func, cst.Attribute) and _doubtful(module, func.value)
 
 
@@ -115,7 +115,7 @@ def _doubtful_return(module: Module, value: cst.BaseExpression | None, place: in
     yes="what `{0}` gives is back-propagated",
     no="nothing that `{0}` gives is known to be back-propagated",
 )
-def _trained(module: Module, func: cst.BaseExpression) -> bool:
+def _is_trained(module: Module, func: cst.BaseExpression) -> bool:
     """Say whether the file back-propagates what a callable of this name gives, in any function."""
     text = dotted_text(func)
     return text is not None and text in _trainers(module)

@@ -39,7 +39,7 @@ def _roots(module: Module, node: cst.CSTNode) -> list[cst.CSTNode]:
     found = [node]
     for _ in range(_STEPS):
         match node:
-            case cst.Call(func=cst.Attribute(value=inner)) if not _moved(module, node):
+            case cst.Call(func=cst.Attribute(value=inner)) if not _is_moved(module, node):
                 node = inner
             case cst.Attribute(value=inner) | cst.Subscript(value=inner):
                 node = inner
@@ -112,14 +112,14 @@ def _computed_from(module: Module, tensor: cst.BaseExpression) -> frozenset[obje
         if node in proven:
             continue
         definition = _definition(module, node)
-        if inferred(module, node).tensor and not _moved(module, node):
+        if inferred(module, node).tensor and not _is_moved(module, node):
             proven |= {node, definition} - {None}
             made = definition[0] if definition is not None else node
             todo += _operands(module, made.value if isinstance(made, cst.Assign) else made)
     return frozenset(proven)
 
 
-def _moved(module: Module, node: cst.CSTNode) -> bool:
+def _is_moved(module: Module, node: cst.CSTNode) -> bool:
     """Say whether a call may bring a tensor to another place; ``x.to(torch.uint8)`` does not."""
     match node:
         case cst.Call(func=cst.Attribute(attr=cst.Name("to")), args=[cst.Arg(value=target)]):

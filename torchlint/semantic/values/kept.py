@@ -36,7 +36,7 @@ def _assignments(module: Module, cls: cst.ClassDef, name: str) -> list[cst.Assig
             member.body, cst.AssignTarget, cst.AnnAssign, cst.AugAssign, cst.Del, nested=True
         ):
             for each in module.within(getattr(node, "target", node), cst.Attribute):
-                if _is_self(each, name) and not _inside(module, each):
+                if _is_self(each, name) and not _is_inside(module, each):
                     statement = node if isinstance(node, cst.AnnAssign) else module.parent(node)
                     if not isinstance(statement, (cst.Assign, cst.AnnAssign)):
                         return []
@@ -62,7 +62,7 @@ def _is_self(node: cst.Attribute, name: str) -> bool:
     return node.attr.value == name and is_name(node.value, "self")
 
 
-def _inside(module: Module, node: cst.CSTNode) -> bool:
+def _is_inside(module: Module, node: cst.CSTNode) -> bool:
     """Say whether a target writes into what ``self.name`` holds, or only reads it: ``self.name[i] =
     …``, ``self.name.x = …``, ``x[self.name] = …``."""
     return isinstance(module.parent(node), (cst.Subscript, cst.Attribute, cst.Index, cst.Slice))

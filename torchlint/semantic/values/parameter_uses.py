@@ -274,11 +274,11 @@ def converted(code: Code, owner: cst.CSTNode) -> set[str]:
     return {
         name
         for name in taken
-        if name in given or any(_listed(each.value, name) for each in table[name])
+        if name in given or any(_is_listed(each.value, name) for each in table[name])
     }
 
 
-def _listed(node: cst.BaseExpression | None, name: str) -> bool:
+def _is_listed(node: cst.BaseExpression | None, name: str) -> bool:
     """Say whether an expression is a list of what a name holds, ``[len(x) for x in xs]``."""
     over = node.for_in.iter if isinstance(node, cst.ListComp) else None
     return is_name(over, name)

@@ -34,8 +34,8 @@ def stays(flow: Flow, made: cst.Call, cls: cst.ClassDef | None) -> bool:
             _, bindings = flow.names.bindings(target.value, target)
             return (
                 len(bindings) == 1
-                and not (_places_itself(flow, cls) if cls is not None else _placed(flow, made))
-                and _unmoved(flow, function, target.value, _DEPTH)
+                and not (_places_itself(flow, cls) if cls is not None else _is_placed(flow, made))
+                and _is_unmoved(flow, function, target.value, _DEPTH)
             )
     return False
 
@@ -58,7 +58,7 @@ def _computes(flow: Flow, node: cst.BaseExpression) -> bool:
     match above:
         case cst.Attribute(attr=attr) if above.attr is not node:
             taken = isinstance(flow.tree.parents.get(above), (cst.AssignTarget, cst.Arg))
-            return not taken and attr.value not in _MOVES and _chained(flow, above)
+            return not taken and attr.value not in _MOVES and _is_chained(flow, above)
         case cst.Element():
             display = flow.tree.parents.get(above)
             arg = flow.tree.parents.get(display) if display is not None else None
@@ -92,7 +92,7 @@ def _places_itself(flow: Flow, cls: cst.ClassDef) -> bool:
     )
 
 
-def _placed(flow: Flow, made: cst.Call) -> bool:
+def _is_placed(flow: Flow, made: cst.Call) -> bool:
     """Say whether what a call makes may be made on a device, or has no parameters, which lie
     anywhere: it is no layer of torch that has some, and no sequence of those alone."""
     name = flow.names.name(made.func) or ""
@@ -104,15 +104,15 @@ def _placed(flow: Flow, made: cst.Call) -> bool:
     layers = [(flow.names.name(part.func) or "").partition("torch.nn.")[2] for part in parts]
     learning = [part for part, layer in zip(parts, layers, strict=True) if layer in _LEARNING]
     whole = len(parts) == len(made.args) and all(layers) and bool(learning)
-    return not whole or any(_placed(flow, part) for part in learning)
+    return not whole or any(_is_placed(flow, part) for part in learning)
 
 
-def _unmoved(flow: Flow, function: cst.FunctionDef, name: str, depth: int) -> bool:
+def _is_unmoved(flow: Flow, function: cst.FunctionDef, name: str, depth: int) -> bool:
     """Say whether nothing that a function does with what is bound to a name moves it."""
-    return all(_harmless(flow, each, depth) for each in flow.tree.named(name, function.body))
+    return all(_is_harmless(flow, each, depth) for each in flow.tree.named(name, function.body))
 
 
-def _harmless(flow: Flow, node: cst.BaseExpression, depth: int) -> bool:
+def _is_harmless(flow: Flow, node: cst.BaseExpression, depth: int) -> bool:
     """Say whether a use of a network leaves it where it is, and gives it to nobody who may move
     it."""
     above = flow.tree.parents.get(node)
@@ -122,7 +122,7 @@ def _harmless(flow: Flow, node: cst.BaseExpression, depth: int) -> bool:
         case cst.AssignTarget():
             return True
         case cst.Attribute(attr=attr):
-            return attr.value not in _MOVES and _chained(flow, above)
+            return attr.value not in _MOVES and _is_chained(flow, above)
         case cst.Call(func=func):
             return func is node
         case cst.Arg():
@@ -144,7 +144,7 @@ def _trains(flow: Flow, given: cst.Return) -> bool:
     return any(method_called(call) == "backward" for call in calls)
 
 
-def _chained(flow: Flow, node: cst.BaseExpression) -> bool:
+def _is_chained(flow: Flow, node: cst.BaseExpression) -> bool:
     """Say whether what is asked of a part of a network moves nothing either."""
     above = flow.tree.parents.get(node)
     while isinstance(above, (cst.Attribute, cst.Call, cst.Subscript)):
@@ -164,7 +164,7 @@ def _attribute_stays(flow: Flow, kept: cst.Attribute, depth: int) -> bool:
         if isinstance(flow.tree.parents.get(name), cst.Attribute)
         and flow.tree.parents[name].attr is name  # type: ignore[attr-defined]
     ]
-    return all(isinstance(each, cst.Attribute) and _harmless(flow, each, depth) for each in same)
+    return all(isinstance(each, cst.Attribute) and _is_harmless(flow, each, depth) for each in same)
 
 
 def _taker_leaves(flow: Flow, arg: cst.Arg, depth: int) -> bool:
@@ -193,8 +193,8 @@ def _passed_on(
     if not depth or has_star(call):
         return False
     if arg.keyword is not None:
-        return _unmoved(flow, function, arg.keyword.value, depth - 1)
+        return _is_unmoved(flow, function, arg.keyword.value, depth - 1)
     names = [each.name.value for each in function.params.params]
     names = names[1:] if flow.scopes.is_method(function) else names
     at = list(call.args).index(arg)
-    return at < len(names) and _unmoved(flow, function, names[at], depth - 1)
+    return at < len(names) and _is_unmoved(flow, function, names[at], depth - 1)

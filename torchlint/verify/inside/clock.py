@@ -52,12 +52,12 @@ def warm_up(program: Program, reps: int, seconds: float) -> dict[str, Any]:
     any case. Return the nanoseconds of a run."""
     end = time.monotonic() + seconds
     taken = [program.run(reps)[0]]
-    while time.monotonic() < end and not _even(taken[-ROUNDS:]):
+    while time.monotonic() < end and not _is_even(taken[-ROUNDS:]):
         taken.append(program.run(reps)[0])
     return {"ns": taken[-1] / reps}
 
 
-def _even(taken: list[int]) -> bool:
+def _is_even(taken: list[int]) -> bool:
     return len(taken) == ROUNDS and max(taken) <= EVEN * min(taken)
 
 

@@ -104,7 +104,7 @@ class _Pauses(importlib.abc.MetaPathFinder):
         if not self._marks.watching():
             return None
         spec = found_behind(self, name, path, target)
-        if spec is None or not spec.has_location or not self._installed(spec.origin or ""):
+        if spec is None or not spec.has_location or not self._is_installed(spec.origin or ""):
             return spec
         return executed_by(self._execute, spec)
 
@@ -112,5 +112,5 @@ class _Pauses(importlib.abc.MetaPathFinder):
         with self._marks.paused():
             run(module)
 
-    def _installed(self, origin: str) -> bool:
+    def _is_installed(self, origin: str) -> bool:
         return origin.startswith(self._library) or not _PACKAGES.isdisjoint(origin.split(os.sep))

@@ -18,7 +18,7 @@ def content(recorder: Recorder) -> dict[str, Any]:
     """Return what the record says beside what every recorder's does; results are written beside
     it."""
     return {
-        "compiled": "torch._dynamo.eval_frame" in sys.modules and _compiled(),
+        "compiled": "torch._dynamo.eval_frame" in sys.modules and _has_compiled(),
         "ticks": recorder.stopping.ticks,
         "horizon": recorder.stopping.horizon(recorder.reason == "ended"),
         "schedule": recorder.schedule.facts(),
@@ -65,7 +65,7 @@ def _peak(recorder: Recorder) -> dict[str, Any]:
     return {"peak": peak_resident(), "peak_basis": "vmhwm"}
 
 
-def _compiled() -> bool:
+def _has_compiled() -> bool:
     """Say whether torch.compile has compiled a frame: its lines then run where no trace function
     sees them."""
     try:

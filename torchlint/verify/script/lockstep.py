@@ -204,11 +204,11 @@ def _warm_up(residents: Sequence[Resident], pace: LaunchSettings) -> None:
             starting[resident] = time.monotonic() + pace.timeout
             resident.until = pace.until
         for resident, deadline in list(starting.items()):
-            if _settled(resident, deadline, pace.timeout):
+            if _is_settled(resident, deadline, pace.timeout):
                 del starting[resident]
 
 
-def _settled(resident: Resident, deadline: float, timeout: float) -> bool:
+def _is_settled(resident: Resident, deadline: float, timeout: float) -> bool:
     """Look whether a process has warmed up, or never will."""
     try:
         if not resident.ready():

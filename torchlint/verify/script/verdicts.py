@@ -70,7 +70,7 @@ def _speed(
         null,
         cpu_time=timed.basis == "vmhwm",
         remedy=_remedy(timed),
-        exercised=_exercised(variant, base),
+        exercised=_is_exercised(variant, base),
         adjusted_p=adjusted,
     )
     lost = timed.why_lost(name)
@@ -119,7 +119,7 @@ def results(
             variant.result(
                 _speed(variant, base, checked, timed, options, null, adjusted.get(name)),
                 status=checked.status.get(name, Status.OK),
-                exercised=_exercised(variant, base),
+                exercised=_is_exercised(variant, base),
                 counts=counts.get(name),
                 memory=_memory(timed, name),
                 equality=checked.equality.get(name) or _broken(variant, checked),
@@ -131,7 +131,7 @@ def results(
     return tuple(found)
 
 
-def _exercised(variant: Variant, base: Reference) -> bool | None:
+def _is_exercised(variant: Variant, base: Reference) -> bool | None:
     """Say whether any of a variant's fixes ran."""
     seen = [base.exercised.get(name) for name in variant.ids]
     return True if True in seen else None if None in seen else False

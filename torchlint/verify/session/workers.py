@@ -222,7 +222,7 @@ class Zygote:
         has forked."""
         while True:
             channel = self._listener.wait(
-                seconds, lambda: self._lives() and not (pid and self._ended(pid))
+                seconds, lambda: self._lives() and not (pid and self._is_ended(pid))
             )
             said = channel.receive(seconds)
             if said is not None and (not worker or "error" in said or said.get("worker") == worker):
@@ -232,7 +232,7 @@ class Zygote:
     def _lives(self) -> bool:
         return self.child.poll() is None
 
-    def _ended(self, pid: int) -> bool:
+    def _is_ended(self, pid: int) -> bool:
         return self._ask(look=pid).get("status") is not None
 
     def _last_line(self) -> str:

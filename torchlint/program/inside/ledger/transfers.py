@@ -26,7 +26,7 @@ _to: Any = torch.Tensor.to
 _no_function: Any = torch._C.DisableTorchFunction
 
 
-def _dense(tensor: Any) -> bool:
+def _is_dense(tensor: Any) -> bool:
     """Whether the elements fill one block of memory, in any order of dimensions."""
     expected = 1
     for size, stride in sorted(
@@ -43,7 +43,7 @@ def direct(host: Any, other: Any, non_blocking: bool) -> bool:
     temporary between."""
     if not is_pinned(host):
         return False
-    same_layout = host.stride() == other.stride() and _dense(host)
+    same_layout = host.stride() == other.stride() and _is_dense(host)
     return (host.dtype == other.dtype and same_layout) or (
         non_blocking and bool(host.is_contiguous())
     )

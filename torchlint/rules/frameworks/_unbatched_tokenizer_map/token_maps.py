@@ -37,12 +37,12 @@ def hf_dataset(module: Module, node: cst.CSTNode | None) -> bool:
         case cst.Subscript(value=holder):
             return hf_dataset(module, holder)
         case cst.Name():
-            if _named(module, node):
+            if _is_named(module, node):
                 return True
     return node is not None and inferred(module, node).name == _DATASET
 
 
-def _named(module: Module, node: cst.Name) -> bool:
+def _is_named(module: Module, node: cst.Name) -> bool:
     scope = module.function(node)
     for param in scope.params.params if scope is not None else ():
         if param.name.value == node.value and param.annotation is not None:
@@ -86,7 +86,7 @@ def token_map_of(module: Module, call: cst.Call) -> cst.Call | None:
         call.args[0].value if call.args and call.args[0].keyword is None else None
     )
     if first is None or not (
-        hf_dataset(module, func.value) or (_imported(module) and _ONLY_THERE & given.keys())
+        hf_dataset(module, func.value) or (_imports_datasets(module) and _ONLY_THERE & given.keys())
     ):
         return None
     function: cst.CSTNode | None = (
@@ -102,7 +102,7 @@ def token_map_of(module: Module, call: cst.Call) -> cst.Call | None:
     return None
 
 
-def _imported(module: Module) -> bool:
+def _imports_datasets(module: Module) -> bool:
     return re.search(r"^[^\S\n]*(import|from) datasets\b", module.text, re.MULTILINE) is not None
 
 

@@ -75,7 +75,7 @@ def is_array(module: Module, node: cst.CSTNode) -> bool:
         case cst.IfExp(body=body, orelse=orelse):
             return is_array(module, body) and is_array(module, orelse)
         case cst.Name():
-            return _named(module, node)
+            return _is_named(module, node)
     return False
 
 
@@ -145,7 +145,7 @@ def _method(module: Module, call: cst.Call) -> bool:
     return func.attr.value in _METHODS and is_array(module, func.value)
 
 
-def _named(module: Module, node: cst.Name) -> bool:
+def _is_named(module: Module, node: cst.Name) -> bool:
     found = definitions_of(module, node)
     if found and all(isinstance(each, cst.Assign) for each in found):
         given = [
@@ -219,7 +219,7 @@ def arrays_in(module: Module, node: cst.CSTNode) -> list[cst.BaseExpression]:
     nothing."""
     found = _elements(module, node)
     arrays = all(
-        is_array(module, each) or (isinstance(node, cst.Name) and _observed(module, each))
+        is_array(module, each) or (isinstance(node, cst.Name) and _is_observed(module, each))
         for each in found
     )
     return found if arrays else []
@@ -231,7 +231,7 @@ _NO_ARRAYS = regex(r"observation_space\.n\b|Discrete\(|FrozenLake|Taxi-v|CliffWa
 """Signs of observations that are numbers."""
 
 
-def _observed(module: Module, node: cst.BaseExpression) -> bool:
+def _is_observed(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether a name holds an observation of an environment, in each case: an array, by the API
     of gym and gymnasium, unless the file speaks of states that are counted."""
     made = definitions_of(module, node) if isinstance(node, cst.Name) else []

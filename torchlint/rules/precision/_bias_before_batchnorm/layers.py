@@ -157,13 +157,13 @@ def _taken_in_order(module: Module, row: cst.List, arg: cst.Arg, call: cst.Call)
 def _kept_in_order(module: Module, at: cst.CSTNode, place: cst.BaseExpression) -> bool:
     """Say whether the layers that a name or attribute holds run one behind the other."""
     if isinstance(place, cst.Name):
-        return _unpacked(module, at, place.value)
+        return _is_unpacked(module, at, place.value)
     attr = attribute_of(place)
     cls = module.class_of(at)
     return bool(attr) and cls is not None and go_through(module, cls, attr)
 
 
-def _unpacked(module: Module, at: cst.CSTNode, name: str) -> bool:
+def _is_unpacked(module: Module, at: cst.CSTNode, name: str) -> bool:
     """Say whether the function of `at` makes a Sequential of the list called `name`, and never
     picks from it."""
     found = False
@@ -272,4 +272,4 @@ def _collects(module: Module, call: cst.Call, func: cst.Attribute) -> bool:
     made = sole_definition(module, receiver)
     if module.called(made) == _SEQUENTIAL:
         return True
-    return func.attr.value == "append" and _unpacked(module, call, receiver.value)
+    return func.attr.value == "append" and _is_unpacked(module, call, receiver.value)

@@ -203,11 +203,11 @@ def _queries_and_keys(module: Module, product: cst.BaseExpression, chain: _Chain
             return False
     else:
         operands = [*found.operands]
-        if len(operands) != 2 or not any(_turned(module, o) for o in operands):
+        if len(operands) != 2 or not any(_is_turned(module, o) for o in operands):
             return False
     if any(inferred(module, o).origin == "param" or _own_attribute(o) for o in operands):
         return False
-    return chain.scaled or any(_scaled(module, o) for o in operands)
+    return chain.scaled or any(_is_scaled(module, o) for o in operands)
 
 
 def _flat_operands(found: Operation) -> list[cst.BaseExpression]:
@@ -256,7 +256,7 @@ def _sources(module: Module, node: cst.BaseExpression) -> list[cst.CSTNode]:
 
 
 @question()
-def _turned(module: Module, node: cst.BaseExpression) -> bool:
+def _is_turned(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether a tensor has had two of its axes swapped on its way."""
     for source in _sources(module, node):
         value = source.value if isinstance(source, (cst.Assign, cst.AugAssign)) else source
@@ -271,13 +271,13 @@ def _turned(module: Module, node: cst.BaseExpression) -> bool:
             return True
         if found is None or not found.operands:
             continue
-        if found.name in _TURNS or _turned(module, found.operands[0]):
+        if found.name in _TURNS or _is_turned(module, found.operands[0]):
             return True
     return False
 
 
 @question()
-def _scaled(module: Module, node: cst.BaseExpression) -> bool:
+def _is_scaled(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether a tensor has been multiplied by a number on its way."""
     if isinstance(node, cst.Name) and any(
         _scaled_in_place(module, read) for read in _siblings(module, node)
@@ -296,7 +296,7 @@ def _scaled(module: Module, node: cst.BaseExpression) -> bool:
             continue
         if found.name in _SCALES and any(is_scale(module, o) for o in found.operands):
             return True
-        if any(_scaled(module, o) for o in found.operands[:2] if found.name not in _PRODUCTS):
+        if any(_is_scaled(module, o) for o in found.operands[:2] if found.name not in _PRODUCTS):
             return True
     return False
 

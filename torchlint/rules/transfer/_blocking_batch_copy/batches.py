@@ -67,7 +67,7 @@ def blocking_move(module: Module, node: cst.Call) -> Transfer | None:
         or lies_with_batch(module, transfer)
         or cast_before(module, transfer.source)
         or is_network_moved(module, transfer.source)
-        or _scattered(transfer.source)
+        or _is_scattered(transfer.source)
         or is_dgl_graph(module, transfer.source)
         or waited_for(module, node)
         or _asked_before(module, transfer)
@@ -222,7 +222,7 @@ def _there_already(module: Module, transfer: Transfer) -> bool:
     )
 
 
-def _scattered(source: cst.BaseExpression) -> bool:
+def _is_scattered(source: cst.BaseExpression) -> bool:
     """Say whether what is moved is certainly a view of elements that do not lie in a row, ``x[:,
     1:]``: torch copies them into other memory first, which is not pinned."""
     match source:

@@ -84,7 +84,7 @@ def _attribute(module: Module, node: cst.Attribute, name: str) -> HostConstant |
     if not value.tensor or value.device != CPU or value.grad or value.origin in ("param", "buffer"):
         return None
     made = made_once(module, cls, name)
-    if made is None or _trained(module, made):
+    if made is None or _is_trained(module, made):
         return None
     match made:
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Attribute())]) if not _in_class_body(
@@ -112,7 +112,7 @@ def _in_class_body(module: Module, cls: cst.ClassDef, name: str) -> bool:
     return False
 
 
-def _trained(module: Module, made: cst.CSTNode) -> bool:
+def _is_trained(module: Module, made: cst.CSTNode) -> bool:
     """Say whether a statement makes a leaf that gets gradients."""
     return any(
         name.value in ("requires_grad", "requires_grad_") for name in module.within(made, cst.Name)

@@ -277,7 +277,7 @@ class _Region:
             return True
         if isinstance(node, (cst.Tuple, cst.List)):
             return all(self._is_host_value(each.value) for each in node.elements)
-        if self._counted(node, _HOPS):
+        if self._is_counted(node, _HOPS):
             return True
         if isinstance(node, cst.Name) and self._goes_backwards(node):
             self.changes.add(ITEMS)
@@ -289,26 +289,26 @@ class _Region:
         )
         return plain or dtype or (value.kind in _NUMBERS and not value.tensor)
 
-    def _counted(self, node: cst.BaseExpression, depth: int) -> bool:
+    def _is_counted(self, node: cst.BaseExpression, depth: int) -> bool:
         """Say whether an expression is computed of numbers; one that is given as a size is a
         number."""
         match node:
             case cst.BaseNumber():
                 return True
             case cst.UnaryOperation(expression=operand):
-                return self._counted(operand, depth)
+                return self._is_counted(operand, depth)
             case cst.BinaryOperation(left=left, right=right):
-                return self._counted(left, depth) and self._counted(right, depth)
+                return self._is_counted(left, depth) and self._is_counted(right, depth)
             case cst.Call(func=func) if (self.module.name(func) or "").startswith("math."):
                 return True
             case cst.Call(func=func, args=args) if self.module.name(func) in _OF_NUMBERS:
                 plain = not any(arg.star or arg.keyword for arg in args)
-                return plain and all(self._counted(arg.value, depth) for arg in args)
+                return plain and all(self._is_counted(arg.value, depth) for arg in args)
             case cst.Name() if depth and (found := definitions_of(self.module, node)):
                 return self._is_size(node) or all(
                     isinstance(each, cst.Assign)
                     and isinstance(each.targets[0].target, cst.Name)
-                    and self._counted(each.value, depth - 1)
+                    and self._is_counted(each.value, depth - 1)
                     for each in found
                 )
         return inferred(self.module, node).kind == "number"
@@ -441,10 +441,10 @@ class _Region:
         for read in self._reads(assign, target.value):
             if self.module.function(read) is not self.module.function(assign):
                 raise _UnknownError
-            if not self._moved(read, assign):
+            if not self._is_moved(read, assign):
                 self.take(read)
 
-    def _moved(self, read: cst.Name, assign: cst.Assign) -> bool:
+    def _is_moved(self, read: cst.Name, assign: cst.Assign) -> bool:
         """Say whether a read comes behind ``if x.is_cuda: y = y.cuda()``, which takes `assign`'s
         tensor."""
         for each in definitions_of(self.module, read):
@@ -707,7 +707,7 @@ class _Region:
                 return name in own or bool(writes_of(self.module, self.module.root, name))
         else:
             own = set()
-        certain = any(self._certain(write, statement) for write in writes)
+        certain = any(self._is_certain(write, statement) for write in writes)
         if not certain and name not in own and not self._branches_bind(writes, statement):
             return False
         loops = [each for each in self.module.loops(at) if each not in self.module.loops(factory)]
@@ -727,7 +727,7 @@ class _Region:
                     return False
         return True
 
-    def _certain(self, write: cst.Name, statement: cst.CSTNode) -> bool:
+    def _is_certain(self, write: cst.Name, statement: cst.CSTNode) -> bool:
         """Say whether a binding comes before a statement on each way to it."""
         if not self.module.before(write, statement):
             return False

@@ -52,7 +52,7 @@ def _only_seen_otherwise(module: Module, tensor: cst.BaseExpression) -> bool:
     is computed of it."""
     return all(
         (each.attr.value in _SHAPES or each.attr.value in ("detach", "data"))
-        and not any(_named(module, arg) for arg in _arguments(module, each))
+        and not any(_is_named(module, arg) for arg in _arguments(module, each))
         for each in _below(tensor)
         if isinstance(each, cst.Attribute)
     )
@@ -63,7 +63,7 @@ def _arguments(module: Module, method: cst.Attribute) -> Sequence[cst.Arg]:
     return above.args if isinstance(above, cst.Call) and above.func is method else ()
 
 
-def _named(module: Module, arg: cst.Arg) -> bool:
+def _is_named(module: Module, arg: cst.Arg) -> bool:
     return any(True for _ in module.within(arg.value, cst.Name, cst.Call, cst.Attribute))
 
 

@@ -31,7 +31,7 @@ def uploaded_by(module: Module, tensor: cst.BaseExpression) -> cst.Call | None:
     at = _viewed(module, tensor)
     part = isinstance(at, cst.Subscript)
     name = at.value if isinstance(at, cst.Subscript) else at
-    if not isinstance(name, cst.Name) or _changed(module, name):
+    if not isinstance(name, cst.Name) or _is_changed(module, name):
         return None
     found = definitions_of(module, name)
     match found:
@@ -124,7 +124,7 @@ def _from_loader(module: Module, source: cst.BaseExpression) -> bool:
     return plain and value.origin == "batch" and value.device in (None, CPU)
 
 
-def _changed(module: Module, name: cst.Name) -> bool:
+def _is_changed(module: Module, name: cst.Name) -> bool:
     """Say whether the function writes into what a name holds: ``y[i] = 0``, ``y.fill_(0)``."""
     for read in reads_of(module, module.scope(name), name.value):
         above = module.parent(read)

@@ -82,7 +82,7 @@ def _is_elementwise(module: Module, user: cst.BaseExpression, read: cst.CSTNode)
     if isinstance(user, cst.BinaryOperation):
         other = user.right if user.left is read else user.left
         value = inferred(module, other)
-        if value.tensor and value.rank != 0 and not _selected(module, other):
+        if value.tensor and value.rank != 0 and not _is_selected(module, other):
             return False
     if isinstance(user, (cst.Comparison, cst.UnaryOperation)):
         return inferred(module, user).tensor
@@ -90,7 +90,7 @@ def _is_elementwise(module: Module, user: cst.BaseExpression, read: cst.CSTNode)
     return found is not None and found.name in _EACH
 
 
-def _selected(module: Module, node: cst.BaseExpression) -> bool:
+def _is_selected(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether a tensor is what a mask selects, or was computed of each element of that."""
     for _ in range(_STEPS):
         if gathered(module, node) is not None:

@@ -46,7 +46,7 @@ def read_when_filled(module: Module, read: HostRead) -> Fix | None:
         return None
     lines = home.body.body
     behind = [e for e in lines if module.is_within(nodes[-1], e) or module.before(nodes[-1], e)]
-    last = next((e for e in behind[::-1] if _unseen(module, home, holder, nodes[0], e)), None)
+    last = next((e for e in behind[::-1] if _is_unseen(module, home, holder, nodes[0], e)), None)
     if last is None:
         return None
     name, torch = module.source_of(holder), name_for_module(module, "torch", "torch")
@@ -135,7 +135,7 @@ def _assigned_items(
     ]
 
 
-def _unseen(
+def _is_unseen(
     module: Module,
     home: cst.CSTNode,
     holder: cst.BaseExpression,
@@ -194,5 +194,5 @@ def _made_anew(
                     module.called(value) if isinstance(value, cst.Call) and not value.args else ""
                 )
                 empty = isinstance(value, cst.Dict) and not value.elements
-                return (empty or name in _EMPTY) and _unseen(module, home, holder, value, first)
+                return (empty or name in _EMPTY) and _is_unseen(module, home, holder, value, first)
     return False

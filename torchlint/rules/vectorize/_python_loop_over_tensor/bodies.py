@@ -154,7 +154,8 @@ def rows_differ(module: Module, loop: cst.For | cst.CompFor, body: cst.CSTNode) 
             and len(call.args) == 1
         ]
     return bool(lists) and all(
-        _chosen_by_mask(module, value, body) and not _joined(module, name) for name, value in lists
+        _chosen_by_mask(module, value, body) and not _is_joined(module, name)
+        for name, value in lists
     )
 
 
@@ -181,7 +182,7 @@ def _chosen_by_mask(module: Module, value: cst.CSTNode, body: cst.CSTNode) -> bo
     )
 
 
-def _joined(module: Module, name: cst.Name) -> bool:
+def _is_joined(module: Module, name: cst.Name) -> bool:
     """Say whether a list is given to a function that makes one tensor of it."""
     holders = (
         module.parent(arg)
@@ -398,7 +399,9 @@ def writes_elements(module: Module, loop: cst.For) -> bool:
         for target in _targets(module, loop.body)
         if isinstance(target, cst.Subscript) and module.loop(target) is loop
     ]
-    return any(_is_element(module, target) and _computed(module, loop, target) for target in stores)
+    return any(
+        _is_element(module, target) and _is_computed(module, loop, target) for target in stores
+    )
 
 
 @question(
@@ -470,7 +473,7 @@ def _is_single_index(module: Module, index: cst.BaseExpression) -> bool:
     return not value.rank and value.dtype != "bool" and value.kind not in ("list", "none", "str")
 
 
-def _computed(module: Module, loop: cst.For, target: cst.Subscript) -> bool:
+def _is_computed(module: Module, loop: cst.For, target: cst.Subscript) -> bool:
     """Say whether a single element of a tensor says what is written, or where."""
     line = module.small_statement(target)
     parts = [*_indices(target)] + ([line.value] if isinstance(line, cst.Assign) else [])

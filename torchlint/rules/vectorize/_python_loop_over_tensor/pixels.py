@@ -28,7 +28,7 @@ def writes_pixels(module: Module, loop: cst.For) -> bool:
         return False
     inner = [each for each in module.within(loop.body, cst.For) if _counts(module, each)]
     if (
-        not any(_sized(module, each) for each in (loop, *inner))
+        not any(_is_sized(module, each) for each in (loop, *inner))
         or any(module.within(loop.body, *_ENDS))
         or not all(_is_of_host(module, call) for call in module.within(loop.body, cst.Call))
     ):
@@ -102,7 +102,7 @@ def _loop_variable(loop: cst.For) -> str:
     return loop.target.value if isinstance(loop.target, cst.Name) else ""
 
 
-def _sized(module: Module, loop: cst.For) -> bool:
+def _is_sized(module: Module, loop: cst.For) -> bool:
     """Say whether the size of an array says how often a loop runs: ``range(image.shape[0])``."""
     return any(
         inferred(module, size.value).kind == "shape"
