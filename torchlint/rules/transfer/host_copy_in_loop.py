@@ -20,7 +20,7 @@ or a copy that a loop takes apart: that waits once where each element could; and
 then computes with on the device (a weight of the loss). So is a copy beside another of the same
 tensor in the same step, for code outside of torch, and one right behind another copy, or a read, that waits for the same work. Where the step computes with the copy (a loss, a metric, a word drawn for the next step), the remedy is
 to do that on the GPU; where a progress bar or a log shows it at once, to show it less often. Silent: an action on its way to an environment, an
-offload (kept for the backward pass, or fetched again later), what the host computes with in float64, what is saved, sent away, handed to a
+offload (kept for the backward pass, fetched again later, put into a replay memory, or said by a comment or a docstring to spare the device's memory), what the host computes with in float64, what is saved, sent away, handed to a
 queue, made a text or decomposed on the CPU in the same step, also by another function of the project, the priorities
 that the next sample of a replay memory is drawn by, what
 a library that knows no GPU works on outside of training, one copy per batch of an evaluation of
