@@ -648,7 +648,7 @@ class Trial({base}):
         ("inner_update", "optim", 0),
         ("adapt", "optim", 0),
         ("update", "inner_optimizer", 0),
-        ("train_batch", "optim", 1),
+        ("learn", "optimizer", 1),
         ("train_step", "optimizer", 1),
     ],
 )

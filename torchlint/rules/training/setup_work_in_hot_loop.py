@@ -10,7 +10,8 @@ the look-up is not free.
 
 Flagged, where it runs for every batch and needs nothing that the step computes: a move of a module,
 `torch.compile()` (warnings); a module with parameters that is built and called on the spot, an
-optimizer or a `GradScaler` (errors); `train()` or `eval()` in the loop itself (info).
+optimizer or a `GradScaler` (errors); `train()` or `eval()` in the loop itself (info). Silent: an
+optimizer of one task of meta-learning (`inner_optimizer`, in `adapt()`), which begins anew.
 
 ## Setup
 ```python

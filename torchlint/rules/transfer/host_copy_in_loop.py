@@ -31,7 +31,8 @@ Silent:
 
 - an action on its way to an environment, and the priorities that the next sample of a replay memory
   is drawn by;
-- an offload: kept for the backward pass, or fetched again later;
+- an offload: kept for the backward pass, fetched again later, put into a replay memory, or said by
+  a comment or a docstring to spare the device's memory;
 - what the host computes with in float64;
 - what is saved, sent away, handed to a queue, made a text or decomposed on the CPU in the same
   step, also by another function of the project;

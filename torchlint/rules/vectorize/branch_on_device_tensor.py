@@ -8,8 +8,9 @@ branch also breaks the graph.
 
 Flagged, in a `forward`, a loss, a training step or for each evaluation batch: a test of `if`,
 `while`, `assert`, `and`, `or`, `not` or a comprehension that asks a tensor on the device for its
-truth, and Python's `max(a, b)` and `min(a, b)`, which compare. As info: a test that raises, or that
-stops the run at NaN or infinity.
+truth, and Python's `max(a, b)` and `min(a, b)`, which compare. As info: a test that raises, that
+only warns, or that stops the run at NaN or infinity; and one that decides whether the step trains,
+or leaves out the rest of an iteration that runs a model.
 
 ## Setup
 ```python
