@@ -31,7 +31,6 @@ _ARITHMETIC = ops.having("in-place", "arithmetic") | {"clamp_"}
 _SAME = ops.having("same")
 _READS = ops.having("reads") | ops.having("move")
 _NUMBERS = frozenset(f"builtins.{name}" for name in ("float", "int", "bool"))
-_REDUCTIONS = frozenset(("norm", "vector_norm", "sum", "mean"))
 _ALIASES = _SAME | ops.having("cast") | {"to", "cpu", "cuda"} | {"data", "grad"}
 _PURE = frozenset(("isinstance", "len", "str", "float", "int", "hasattr", "getattr", "id", "repr"))
 _OTHER_WAYS = ops.having("collective") | frozenset(
@@ -185,7 +184,7 @@ def _is_reduced(module: Module, term: cst.BaseExpression, names: _Names) -> bool
     if any(method_called(call) in _READS or module.name(call.func) in _NUMBERS for call in calls):
         return False
     return any(
-        (method_called(call) or module.called(call).rpartition(".")[2]) in _REDUCTIONS
+        (method_called(call) or module.called(call).rpartition(".")[2]) in ops.REDUCTIONS
         and _mentions(module, call, names)
         for call in calls
     )
