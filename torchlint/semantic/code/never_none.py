@@ -8,15 +8,15 @@ import libcst as cst
 from torchlint.base.regex import regex
 from torchlint.semantic.code.reaching import Reaching
 from torchlint.semantic.code.tree import COMPREHENSIONS
+from torchlint.semantic.torch import ops
 
 _COMPUTE = regex(
     r"(torch|numpy)\.(?!(cuda|distributed|jit|random|load|save\w*|seed|manual_seed)\b)[\w.]+"
     r"|builtins\.(abs|all|any|bool|dict|float|int|len|list|max|min|range|round|set|str|sum|tuple)"
 )
 """Functions that give something."""
-_CONVERTING = frozenset(
-    """to cuda cpu float half double int long bool detach clone contiguous numpy item tolist view
-    reshape squeeze unsqueeze mean astype""".split()
+_CONVERTING = ops.SAME_VALUES.union(
+    ops.REDUCTIONS, *(ops.having(each) for each in ("move", "cast", "reads"))
 )
 """Methods of tensors and arrays that give one, which nothing else has to give None."""
 _SOMETHING = (
