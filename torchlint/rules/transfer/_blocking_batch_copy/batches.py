@@ -52,6 +52,7 @@ _OWNS_DEVICE = regex(
 """What has a device and is no tensor, by its name: the device of the program."""
 
 
+@question(remember=False)
 def blocking_move(module: Module, node: cst.Call) -> Transfer | None:
     """Return the move of a batch for which the host waits; None for any other call."""
     transfer = transfer_of(module, node)
@@ -157,12 +158,14 @@ def _given_by_callers(
     return [(where, bind(function, site, method).get(name)) for where, site in sites]
 
 
+@question(remember=False)
 def waited_for(module: Module, call: cst.Call) -> bool:
     """Say whether the host waits for what is moved in the same expression:
     ``x.to(device).tolist()``."""
     return method_called(module.method_call(call)) in _WAITS
 
 
+@question(remember=False)
 def only_copied_back(module: Module, call: cst.Call) -> bool:
     """Say whether all that is done with what is moved is to copy it back to the host: it should
     stay there (TL113)."""
@@ -373,6 +376,7 @@ def _from_table(module: Module, call: cst.Call) -> bool:
     )
 
 
+@question(remember=False)
 def is_part_of_batch(module: Module, source: cst.BaseExpression) -> bool:
     """Say whether what is moved is used as a tensor, or is a part of a batch: by a key, or unpacked
     with others."""

@@ -10,6 +10,7 @@ from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.device.host_reads import host_copy, scalar_reads
 from torchlint.semantic.device.transfers import Transfer
 from torchlint.semantic.device.uploads import host_data, tensor_data, upload_of
+from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values import definitions_behind
 from torchlint.semantic.values.value import CPU
@@ -19,6 +20,7 @@ _NAMES = 3
 _FEW_NUMBERS = 3
 
 
+@question(remember=False)
 def made_in_step(module: Module, node: cst.Call, transfer: Transfer | None) -> bool:
     """Say whether what a call copies to the device is made in this step of data of the host."""
     if not _in_training(module, node):

@@ -33,6 +33,7 @@ from torchlint.semantic.device.factories import (
     size_by_name,
 )
 from torchlint.semantic.device.transfers import certainly_tensor
+from torchlint.semantic.question import question
 from torchlint.semantic.torch import dtypes, ops
 from torchlint.semantic.uses.assumptions import PATCHED, TORCH
 from torchlint.semantic.values.tensor_types import device_flag
@@ -77,6 +78,7 @@ _NOTES = {
 }
 
 
+@question(remember=False)
 def shown_choice_of_device(module: Module, transfer: Transfer, factory: cst.Call) -> str | None:
     """Return the device in words where a test decides whether the tensor is moved: ``if use_cuda: z
     = z.cuda()`` leaves a program that also runs without a GPU."""
@@ -89,6 +91,7 @@ def shown_choice_of_device(module: Module, transfer: Transfer, factory: cst.Call
     return f"{there} if {module.shown(test)} else {elsewhere}"
 
 
+@question(remember=False)
 def shown_device(module: Module, factory: cst.Call, device: str) -> str:
     """Return the device that a repair makes a tensor on; `device` where there is none."""
     placement = placement_of(module, factory)
@@ -188,6 +191,7 @@ def _with_device(
     return with_keyword(new, "device", device)
 
 
+@question(remember=False)
 def maker_in_place_of(module: Module, factory: cst.Call) -> tuple[str, cst.Call | None]:
     """Return what torch calls the factory that takes the place of an old type, and the call right
     behind it that fills the tensor, which then goes."""
@@ -340,6 +344,7 @@ def _may_be_complex(module: Module, factory: cst.Call) -> bool:
     return given is not None and not (name.startswith("torch.") and real)
 
 
+@question(remember=False)
 def are_numbers(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether an expression is a number, or holds nothing but such."""
     values = [inferred(module, each) for each in components(node, cst.Tuple, cst.List)]

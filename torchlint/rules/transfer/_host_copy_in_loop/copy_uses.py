@@ -53,6 +53,7 @@ def computing_user(module: Module, whole: cst.CSTNode) -> cst.Call | None:
     )
 
 
+@question(remember=False)
 def host_partner(module: Module, whole: cst.CSTNode) -> cst.BaseExpression | None:
     """Return the tensor of the host with which the copy is computed in its very expression, or of
     which it fills a part in the same iteration that makes it."""
@@ -102,6 +103,7 @@ def moved_for_good(module: Module, whole: cst.CSTNode, tensor: cst.BaseExpressio
     return False
 
 
+@question(remember=False)
 def computes_in_double(module: Module, node: cst.Call) -> bool:
     """Say whether the host goes on in float64, in which a GPU is slow, with the copy or what it
     makes of it; not where it collects that."""
@@ -113,12 +115,14 @@ def computes_in_double(module: Module, node: cst.Call) -> bool:
     return wide and not is_collected(module, chain_around(module, node))
 
 
+@question(remember=False)
 def gives_elements(module: Module, copy: HostRead) -> bool:
     """Say whether the copy gives all numbers of a tensor of one dimension at once, as the repair of
     a read for each leaves it."""
     return copy.how == "tolist" and one_dimensional(module, copy.tensor)
 
 
+@question(remember=False)
 def is_iterated(module: Module, whole: cst.CSTNode) -> bool:
     """Say whether a loop of the same turn goes over the copy, also beside others (``zip``)."""
     around = set(module.loops(whole))
@@ -132,6 +136,7 @@ def is_iterated(module: Module, whole: cst.CSTNode) -> bool:
     )
 
 
+@question(remember=False)
 def once_per_run(module: Module, node: cst.Call, copy: HostRead) -> bool:
     """Say whether a model's result leaves torch once for each run of the model, in a loop that is
     hot for these runs alone: a picture, a score, tags that somebody wants on the host."""
@@ -146,6 +151,7 @@ def once_per_run(module: Module, node: cst.Call, copy: HostRead) -> bool:
     )
 
 
+@question(remember=False)
 def chain_around(module: Module, node: cst.CSTNode) -> cst.CSTNode:
     """Return the longest chain of methods and attributes that starts with `node`."""
     above = module.parent(node)
@@ -154,6 +160,7 @@ def chain_around(module: Module, node: cst.CSTNode) -> cst.CSTNode:
     return node
 
 
+@question(remember=False)
 def leaves_torch(module: Module, whole: cst.CSTNode) -> bool:
     """Say whether other code than torch's works with the copy, an array or a list, at once: it is
     not collected, nor made one number."""
@@ -173,6 +180,7 @@ def _appends(module: Module, call: cst.Call) -> bool:
     return module.source_of(call.func).endswith(("append", "extend"))
 
 
+@question(remember=False)
 def is_collected(module: Module, node: cst.CSTNode, calls: int = 2) -> bool:
     """Say whether a value is put into a list and nothing else, here or behind all calls of the
     function that gives it back."""
@@ -191,6 +199,7 @@ def _given_to_lists(module: Module, line: cst.Return, calls: int) -> bool:
     return bool(sites) and all(is_collected(module, site, calls - 1) for site in sites)
 
 
+@question(remember=False)
 def is_scalar_read(module: Module, whole: cst.CSTNode) -> bool:
     """Say whether the chain ends in, or is the argument of, a read of one number."""
     if _read_together(module, whole):
@@ -219,6 +228,7 @@ def _read_together(module: Module, whole: cst.CSTNode) -> bool:
     return False
 
 
+@question(remember=False)
 def takers_of(module: Module, whole: cst.CSTNode) -> list[cst.Call]:
     """Return the calls that take the copy as an argument, also under the name it is bound to."""
     above = module.parent(whole)
@@ -233,6 +243,7 @@ def takers_of(module: Module, whole: cst.CSTNode) -> list[cst.Call]:
     return []
 
 
+@question(remember=False)
 def unseen_taker(module: Module, consumers: Sequence[cst.Call]) -> cst.BaseExpression | None:
     """Return what the one call calls that takes the copy and gives nothing back, where a caller has
     given the object and nothing is known of it: what it needs is for that caller to say."""
@@ -244,11 +255,14 @@ def unseen_taker(module: Module, consumers: Sequence[cst.Call]) -> cst.BaseExpre
     return None
 
 
+@question(remember=False)
 def is_scalar(module: Module, copy: HostRead) -> bool:
+    """Say whether what is copied is one number alone."""
     value = inferred(module, copy.tensor)
     return value.rank == 0 or value.origin == "loss"
 
 
+@question(remember=False)
 def takes_from_device(module: Module, total: cst.BaseExpression) -> bool:
     """Say whether a tensor on the device can be added to what a sum starts as: a number, or another
     tensor there. One on the host would raise."""
