@@ -15,9 +15,8 @@ _COMPUTE = regex(
     r"|builtins\.(abs|all|any|bool|dict|float|int|len|list|max|min|range|round|set|str|sum|tuple)"
 )
 """Functions that give something."""
-_CONVERTING = ops.SAME_VALUES.union(
-    ops.REDUCTIONS, *(ops.having(each) for each in ("move", "cast", "reads"))
-)
+_CONVERTING = ops.SAME_VALUES | ops.REDUCTIONS | ops.having("reads")
+_CONVERTING |= ops.having("move") | ops.having("cast")
 """Methods of tensors and arrays that give one, which nothing else has to give None."""
 _SOMETHING = (
     *(cst.BaseNumber, cst.BaseString, cst.Tuple, cst.List, cst.Dict, cst.Set, *COMPREHENSIONS),

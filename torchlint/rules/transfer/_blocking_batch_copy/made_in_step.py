@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torchlint.rule import Module, heat_of, inferred
+from torchlint.rule import Module, Transfer, heat_of, inferred
 from torchlint.rules.transfer._blocking_batch_copy.batches import older_than_loops
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.device.host_reads import host_copy, scalar_reads
-from torchlint.semantic.device.transfers import Transfer
 from torchlint.semantic.device.uploads import host_data, tensor_data, upload_of
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
