@@ -1,0 +1,1 @@
+"""TL602: which tests of a tensor can go, and their fixes."""
