@@ -125,7 +125,7 @@ from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import read_after
 from torchlint.semantic.code.scopes import base_names
-from torchlint.semantic.code.tree import method_called
+from torchlint.semantic.code.tree import is_name, method_called
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import callers_outside
 from torchlint.semantic.time.iterations import loop_sources
@@ -253,9 +253,18 @@ def _networks(module: Module, loop: cst.For | cst.CompFor) -> Iterator[cst.BaseE
                 yield owner
 
 
+def _is_summed(module: Module, node: cst.CompFor) -> bool:
+    """Say whether ``sum`` takes a comprehension."""
+    arg = module.parent(module.parent(node) or node)
+    call = module.parent(arg) if isinstance(arg, cst.Arg) else None
+    return isinstance(call, cst.Call) and is_name(call.func, "sum")
+
+
 @rule.on(cst.For, cst.CompFor)
 def check_sums(node: cst.For | cst.CompFor, module: Module) -> Iterator[Hit]:
     """Find penalties and norms that are added up parameter by parameter."""
+    if isinstance(node, cst.CompFor) and not _is_summed(module, node):
+        return
     if not adds_up_parameters(module, node) or compiled_by(module, node) is not None:
         return
     count, heat = _launches(module, node), heat_of(module, node)

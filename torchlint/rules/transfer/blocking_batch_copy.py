@@ -414,7 +414,7 @@ def _pins(module: Module, node: cst.CSTNode) -> bool:
     return any(method_called(call) == "pin_memory" for call in calls)
 
 
-@rule.on(cst.Call, runs="step")
+@rule.on(cst.Call, calls=(*TRANSFERS, *ops.DATA_FACTORIES, ".new", ".new_tensor"), runs="step")
 def check_made(node: cst.Call, module: Module) -> Iterator[Hit]:
     """Find tensors that a training step makes of data of Python or NumPy, and copies."""
     transfer = transfer_of(module, node)

@@ -76,6 +76,7 @@ class Values(Budgeted, Roles):
         self.text = text = module.text
         self.framework = bool(_FRAMEWORK.search(text))
         self.scatters = "DataParallel" in text
+        self.trains = "backward" in text
         """Whether a model may be wrapped in what brings its inputs to it."""
         self._default_device = bool(_DEFAULT_DEVICE.search(text))
         self.freezes = "requires_grad" in text

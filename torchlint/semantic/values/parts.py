@@ -11,7 +11,7 @@ from torchlint.semantic.code.tree import attr_of
 from torchlint.semantic.torch import ops
 from torchlint.semantic.torch.spelling import META, TEXT_KEY, called
 from torchlint.semantic.values import plain, records
-from torchlint.semantic.values.backprop import part_text
+from torchlint.semantic.values.backprop import part_text, place_text
 from torchlint.semantic.values.calls import Calls
 from torchlint.semantic.values.value import (
     ACCEL,
@@ -134,7 +134,7 @@ class Parts(Calls):
         unplaced = found.tensor and found.device is None and found.origin is None
         if found.kind != "?" and not unplaced:
             return found
-        text = part_text(node)
+        text = part_text(node) if self.values.trains else place_text(node)
         use = self.values.uses(self.owner).get(text) if text is not None else None
         if use is None:
             return found
