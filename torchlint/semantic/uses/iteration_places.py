@@ -42,7 +42,8 @@ def iteration_places(module: Module, node: cst.CSTNode) -> Iterator[cst.BaseExpr
 
 @question()
 def iteration_steps(module: Module, loop: cst.For | cst.While) -> list[cst.BaseExpression]:
-    """Return the calls, and the tests of branches, that each turn of a loop comes to, in their order."""
+    """Return the calls, and the tests of branches, that each turn of a loop comes to, in
+    order."""
     places = (
         asked_first(each.test) if isinstance(each, cst.If) else each
         for each in module.within(loop.body, cst.Call, cst.If)

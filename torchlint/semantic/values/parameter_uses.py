@@ -109,7 +109,13 @@ def _item_used(code: Code, function: cst.FunctionDef, item: cst.Subscript) -> bo
             func = call.func if isinstance(call, cst.Call) else None
             taken = attr_of(func) not in _SIZE_METHODS and attr_of(func) not in _OF_MODULES
             return taken and not (code.names.name(func) or "").startswith("builtins.")
-    return isinstance(above, (cst.BinaryOperation, cst.Subscript, cst.Element, cst.Return))
+        case cst.Element():
+            match code.tree.parents[code.tree.parents[above]]:
+                case cst.Assign(targets=[cst.AssignTarget(target=cst.Tuple(elements=kept))]):
+                    # ``self.step, self.best = saved["step"], saved["best"]`` keeps what they are.
+                    return not all(isinstance(each.value, cst.Attribute) for each in kept)
+            return True
+    return isinstance(above, (cst.BinaryOperation, cst.Subscript, cst.Return))
 
 
 def used_by_position(code: Code, function: cst.FunctionDef) -> set[str]:
