@@ -438,7 +438,8 @@ class _GraphSearch(ValueSearch):
             sites = list(self._sites(function))
             if not sites or escapes(self.module, function) or self._called_as_object(function):
                 self.end(GraphOutcome.UNKNOWN)
-            for module, site in sites:
+            # Those alone prove nothing: what is wasted there is said there.
+            for module, site in (*sites, *_calls_of_method(self.module, function)):
                 if module is self.module:
                     self.value(site)
                 elif self.depth:
@@ -465,19 +466,24 @@ class _GraphSearch(ValueSearch):
 def _calls_elsewhere(
     module: Module, function: cst.FunctionDef
 ) -> Iterator[tuple[Module, cst.Call]]:
-    """Yield the calls in other files of a method, or of a function that no file hands on; none of a
-    library's function, whose callers are not in view."""
+    """Yield the calls in other files of a function that no file hands on; none of a library, whose
+    callers are not in view."""
     outside, name = module.outside, scopes(module).name_outside(function)
-    if name is None:
-        return
-    if module.class_of(function) is not None:
-        yield from outside.calling(Definition(outside.path, name, ""))
-        return
-    if function.decorators:
+    if name is None or module.class_of(function) is not None or function.decorators:
         return
     handed = outside.others_say(partial(hands_on, name), near=False)
     if handed is False and not outside.of_library():
         yield from outside.calling(Definition(outside.path, name, ""))
+
+
+def _calls_of_method(
+    module: Module, function: cst.FunctionDef
+) -> Iterator[tuple[Module, cst.Call]]:
+    """Yield the calls of a method in other files: of objects, and in classes derived from its
+    own."""
+    name = scopes(module).name_outside(function)
+    if name is not None and module.class_of(function) is not None:
+        yield from module.outside.calling(Definition(module.outside.path, name, ""))
 
 
 @question(ground=True)
