@@ -17,7 +17,7 @@ from lvae3d.util.MetadataDicts import MetadataAlpha  # noqa: E402
 
 os.makedirs("data", exist_ok=True)
 for i in range(8):
-    torch.save(torch.rand(3, 32, 32, 32), f"data/{i}.pt")
+    torch.save(torch.rand(3, 16, 16, 16), f"data/{i}.pt")
 module = DataModule(2, Dataset3D("data/"), Dataset3D("data/"), num_workers=1)
 metadata, losses = MetadataAlpha(), (nn.BCEWithLogitsLoss(), SpectralLoss3D())
 metadata.create(
@@ -27,14 +27,14 @@ metadata.create(
     loss_func2=losses[1],
     alpha=0.9,
     parallel=False,
-    patch_size=32,
+    patch_size=16,
     n_channels=3,
     n_epochs=2,
     learning_rate=1e-4,
     weight_decay=1e-4,
     batch_size=2,
     latent_dim=8,
-    hidden_dim=4096,
+    hidden_dim=512,
     amsgrad=True,
 )
 trainer = Trainer(
