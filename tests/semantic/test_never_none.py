@@ -87,3 +87,10 @@ def test_a_function_of_another_file_says_so_too(tmp_path: Path, ends: str, never
         (tmp_path / name).write_text(text)
     report = check(main, codes=frozenset(("TL106",)), name="main.py", root=str(tmp_path))
     assert bool(report.findings) is not never
+
+
+def test_a_long_chain_of_names_is_given_up() -> None:
+    lines = "".join(f"    a{i} = a{i - 1} if x else a{i - 1} * 2\n" for i in range(1, 400))
+    end = "    if a399 is None:\n        x = torch.zeros(1).cuda()\n    return a399\n"
+    text = f"import torch\n\n\ndef run(x):\n    a0 = torch.zeros(1)\n{lines}{end}"
+    assert not check(text, codes=frozenset(("TL106",))).notes

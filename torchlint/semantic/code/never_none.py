@@ -22,6 +22,8 @@ _SOMETHING = (
     *(cst.BaseNumber, cst.BaseString, cst.Tuple, cst.List, cst.Dict, cst.Set, *COMPREHENSIONS),
     *(cst.Comparison, cst.BinaryOperation, cst.UnaryOperation, cst.Lambda),
 )
+_DEEPEST = 4
+"""Names and functions through which is looked for what a name holds."""
 _MAYBE = (cst.IfExp, cst.BooleanOperation, cst.Lambda, *COMPREHENSIONS)
 """The expressions whose parts need not be evaluated."""
 
@@ -51,7 +53,7 @@ class NeverNone:
         """Say whether a function returns something else than None on every way."""
         if function in self._asked or function.decorators or function.asynchronous:
             return False
-        if any(True for _ in self.tree.within(function, cst.Yield)):
+        if len(self._asked) >= _DEEPEST or any(True for _ in self.tree.within(function, cst.Yield)):
             return False
         self._asked.add(function)
         try:
@@ -89,7 +91,7 @@ class NeverNone:
                 return self._call_gives(value)
             case cst.IfExp(body=body, orelse=orelse):
                 return self._gives(body) and self._gives(orelse)
-            case cst.Name() if value not in self._asked:
+            case cst.Name() if value not in self._asked and len(self._asked) < _DEEPEST:
                 self._asked.add(value)
                 try:
                     return self.name(value)
