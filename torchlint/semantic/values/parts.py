@@ -116,7 +116,7 @@ class Parts(Calls):
     def subscript(self, node: cst.Subscript) -> Value:
         found = self._item(node)
         above = self.values.tree.parents[node]
-        if found.kind in COUNTED and attr_of(above) in ("item", "backward", "detach"):
+        if found.kind in COUNTED and attr_of(above) in ops.METHODS:
             return UNKNOWN  # Something else is added to it where this is not seen.
         if found.tensor and _is_text(node):  # ``batch["file_name"]``
             computed = found.grad and self.eval(node.value).kind == "dict"
