@@ -52,10 +52,6 @@ def _is_text(node: cst.Subscript) -> bool:
     )
 
 
-_OF_TENSORS = ops.having("reads") | {"backward", "detach"}
-"""What no number of Python's has."""
-
-
 class Parts(Calls):
     """The part of the evaluator that knows what ``x.attr`` and ``x[i]`` are."""
 
@@ -120,7 +116,7 @@ class Parts(Calls):
     def subscript(self, node: cst.Subscript) -> Value:
         found = self._item(node)
         above = self.values.tree.parents[node]
-        if found.kind in COUNTED and attr_of(above) in _OF_TENSORS:
+        if found.kind in COUNTED and attr_of(above) in ops.METHODS:
             return UNKNOWN  # Something else is added to it where this is not seen.
         if found.tensor and _is_text(node):  # ``batch["file_name"]``
             computed = found.grad and self.eval(node.value).kind == "dict"
