@@ -891,7 +891,11 @@ class HeatMap:
         ):
             text = f"{name}() of a moving average runs every step"
             return Heat(Grade.TRAIN, (Why(text, function),))
-        if name == "__next__" and not self.scopes.is_dataset(cls) and self._moves(function.body):
+        if (
+            name == "__next__"
+            and not self.scopes.is_dataset(cls)
+            and any(map(self._moves, self._with_helpers(cls, function)))
+        ):
             return Heat(Grade.FORWARD, (Why("__next__() runs for every batch", function),))
         if (
             _TENSOR_METHOD.match(name)
@@ -913,6 +917,16 @@ class HeatMap:
     def _moves(self, code: cst.CSTNode) -> bool:
         """Say whether code brings something to a device: batches, where it hands them on."""
         return any(method_called(call) in MOVES for call in self.tree.within(code, cst.Call))
+
+    def _with_helpers(
+        self, cls: cst.ClassDef, function: cst.FunctionDef
+    ) -> Iterator[cst.BaseSuite]:
+        """Yield the body of a method, and of the methods of its class that it calls."""
+        yield function.body
+        for call in self.tree.within(function.body, cst.Call):
+            helper = self.scopes.method(cls, method_called(call) or "")
+            if helper is not None and helper is not function:
+                yield helper.body
 
     def _is_metric(self, cls: cst.ClassDef, function: cst.FunctionDef) -> bool:
         """Say whether a method is what a metric does for each batch; one that gets a model goes
