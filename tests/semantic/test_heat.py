@@ -321,6 +321,16 @@ def main(self, cfg, params, model, batches, optimizers, total_optim_steps):
             Grade.COLD,
         ),
         (
+            "class A:\n    def __next__(self):\n        return self.moved(self.rows)\n"
+            "    def moved(self, x):\n        probe()\n        return x.to(self.device)",
+            Grade.FORWARD,
+        ),
+        (
+            "class A:\n    def __next__(self):\n        return self.moved(self.rows)\n"
+            "    def moved(self, x):\n        probe()\n        return list(x)",
+            Grade.COLD,
+        ),
+        (
             "from boilr import VAEExperimentManager\nclass A(VAEExperimentManager):\n"
             "    def get_metrics_dict(self, results):\n        probe()",
             Grade.TRAIN,

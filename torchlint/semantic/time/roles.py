@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
+from collections.abc import Iterator
 
 import libcst as cst
 
@@ -317,7 +318,7 @@ class Roles:
         if (
             name == "__next__"
             and not self.scopes.is_dataset(cls)
-            and moves(self.module, function.body)
+            and any(moves(self.module, code) for code in self._with_helpers(cls, function))
         ):
             return Heat(Grade.FORWARD, (Why("__next__() runs for every batch", function),))
         if (
@@ -328,6 +329,16 @@ class Roles:
             text = f"{name}() of a module runs for every batch"
             return Heat(Grade.FORWARD, (Why(text, function),))
         return None
+
+    def _with_helpers(
+        self, cls: cst.ClassDef, function: cst.FunctionDef
+    ) -> Iterator[cst.BaseSuite]:
+        """Yield the body of a method, and of the methods of its class that it calls."""
+        yield function.body
+        for call in self.module.within(function.body, cst.Call):
+            helper = self.scopes.method(cls, method_called(call) or "")
+            if helper is not None and helper is not function:
+                yield helper.body
 
     def _class_names(self, cls: cst.ClassDef) -> list[str]:
         """Return the names of a class and of what it derives from."""

@@ -35,13 +35,13 @@ def made_in_step(module: Module, node: cst.Call, transfer: Transfer | None) -> b
 
 
 def _in_training(module: Module, node: cst.CSTNode) -> bool:
-    """Say whether a place runs in each training step, as a part of a loss or of a pass that trains:
-    what generates or encodes has nothing to overlap with."""
+    """Say whether a place runs in each training step, makes a batch, or is a part of a loss or of a
+    pass that trains: what generates or encodes has nothing to overlap with."""
     heat = heat_of(module, node)
     role = heat.why[-1].node if heat.why else None
     return heat.train or (
         isinstance(role, cst.FunctionDef)
-        and (role.name.value == "forward" or "loss" in role.name.value.lower())
+        and (role.name.value in ("forward", "__next__") or "loss" in role.name.value.lower())
     )
 
 
