@@ -1,0 +1,171 @@
+"""Do not have the host check a distribution's arguments in every step
+
+## Why
+A distribution of `torch.distributions` checks on the host that its arguments are valid, and
+`log_prob` that the values are: each check reads one truth value from the device, and waits for all
+kernels queued so far (`torch/distributions/distribution.py`: `if not torch._is_all_true(valid):
+raise`). The documentation of `Distribution.set_default_validate_args` says that validation may be
+expensive, and to switch it off once a model works.
+
+Flagged: a distribution that is made of tensors on the device in a training step, without
+`validate_args=`. An `info` in a forward pass, an evaluation or where something acts, and where the
+step waits for something else as well: then only without both does the host run ahead. Silent where
+a file of the project calls `set_default_validate_args`.
+
+## Setup
+```python
+import torch
+from torch import nn
+from torch.distributions import Normal
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+torch.manual_seed(0)
+policy = nn.Linear(4, 2).to(device)
+optimizer = torch.optim.SGD(policy.parameters(), lr=0.1)
+```
+
+## Bad
+```python
+def train(loader):
+    for state, action, gain in loader:
+        drawn = Normal(policy(state), 1.0)
+        loss = -(drawn.log_prob(action) * gain).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+```
+
+## Good
+```python
+def train(loader):
+    for state, action, gain in loader:
+        drawn = Normal(policy(state), 1.0, validate_args=False)
+        loss = -(drawn.log_prob(action) * gain).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+```
+
+## Leave alone
+It is checked once, before the loop.
+```python
+prior = Normal(torch.zeros(2, device=device), torch.ones(2, device=device))
+```
+
+Numbers of Python are checked where they are.
+```python
+def noise(loader):
+    for state, _, _ in loader:
+        policy(state + Normal(0.0, 1.0).sample((4,)).to(device)).sum().backward()
+```
+
+## Fix safety
+Unsafe: invalid arguments, such as NaN of a training that diverges, no longer raise.
+
+## Measure
+An epoch of 16 small steps, on batches that are on the device beforehand.
+```python
+loader = [(torch.randn(64, 4, device=device), torch.randn(64, 2, device=device), 1.0) for _ in range(16)]
+```
+
+```python
+train(loader)
+```
+"""  # noqa: E501
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.base.regex import regex
+from torchlint.rule import (
+    Fix,
+    Hit,
+    Module,
+    Replace,
+    Rule,
+    Safety,
+    Severity,
+    heat_of,
+    keyword_argument,
+    with_keyword,
+)
+from torchlint.semantic.code.named_tests import Holds
+from torchlint.semantic.code.scopes import is_compiled
+from torchlint.semantic.code.tree import has_star
+from torchlint.semantic.code.wording import Wording
+from torchlint.semantic.project.asked import said_somewhere
+from torchlint.semantic.uses.unavoidable_syncs import waits_besides
+from torchlint.semantic.values.place import on_device
+
+_CHECKING = {
+    "normal": "Normal",
+    "categorical": "Categorical",
+    "bernoulli": "Bernoulli",
+    "beta": "Beta",
+    "dirichlet": "Dirichlet",
+    "gamma": "Gamma",
+    "laplace": "Laplace",
+    "log_normal": "LogNormal",
+    "uniform": "Uniform",
+    "exponential": "Exponential",
+    "multivariate_normal": "MultivariateNormal",
+    "one_hot_categorical": "OneHotCategorical",
+    "poisson": "Poisson",
+    "studentT": "StudentT",
+}
+"""Classes that check their own arguments, by the file of torch 2.13 that defines them."""
+_CALLS = tuple(
+    f"torch.distributions.{name}"
+    for file, cls in _CHECKING.items()
+    for name in (cls, f"{file}.{cls}")
+)
+_SWITCHED = Holds(
+    Wording(
+        regex(r"set_default_validate_args|\b_validate_args\s*="),
+        ("set_default_validate_args", "_validate_args"),
+    )
+)
+_NOTE = "Invalid arguments, such as NaN of a training that diverges, no longer raise."
+_BOTH = (
+    "`{made}` checks its arguments on the host, and waits for the device; pass "
+    "validate_args=False. `{other}` waits as well: only without both does the host run ahead."
+)
+
+rule = Rule(
+    __name__,
+    __doc__,
+    code="TL116",
+    message=(
+        "`{made}` checks its arguments on the host in every step, and waits for the device; pass "
+        "validate_args=False."
+    ),
+    severity="warning",
+    default=True,
+    effect="wait",
+    triggers=(b"distributions",),
+    equivalence="bitwise",
+    runs="step",
+)
+
+
+@rule.call(*_CALLS)
+def check(node: cst.Call, module: Module) -> Iterator[Hit]:
+    if has_star(node) or keyword_argument(module, node, "validate_args") is not None:
+        return
+    given = [arg.value for arg in node.args[:3]]
+    if not any(on_device(module, each) is True for each in given) or is_compiled(module, node):
+        return
+    if said_somewhere(module, _SWITCHED):
+        return
+    new = with_keyword(node, "validate_args", cst.Name("False"))
+    fix = Fix((Replace(node, new),), Safety.UNSAFE, "Leave the check out", _NOTE)
+    words = {"made": module.shown(node)}
+    others = waits_besides(module, node, (), likely=True)
+    if others:
+        words["other"] = module.shown(others[0])
+        yield Hit(node, words, fix, severity=Severity.INFO, message=_BOTH)
+    else:
+        yield Hit(node, words, fix, None if heat_of(module, node).train else Severity.INFO)
