@@ -409,8 +409,8 @@ def _is_count(module: Module, tensor: cst.BaseExpression) -> bool:
     """Say whether a tensor is an integer of 64 bits: the number, or the sum, of truth values or
     whole numbers."""
     match tensor:
-        case cst.Attribute(value=whole, attr=cst.Name("data")):
-            return _is_count(module, whole)
+        case cst.Attribute(value=inner, attr=cst.Name("data")):
+            return _is_count(module, inner)
         case cst.Call(func=cst.Attribute(attr=cst.Name(value=method)) as func, args=args):
             plain = len(args) == (module.name(func) == f"torch.{method}")
             integer = inferred(module, tensor).dtype == "int"
