@@ -120,7 +120,7 @@ from torchlint.base.regex import regex
 from torchlint.rule import Hit, Module, Rule, Severity, conditions_around, keyword_argument
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import writes_of
-from torchlint.semantic.code.tree import attr_of
+from torchlint.semantic.code.tree import DISPLAYS, attr_of
 from torchlint.semantic.data.datasets import does_work
 from torchlint.semantic.data.samples import is_fixed, sample_role
 
@@ -335,6 +335,6 @@ def _is_same_for_all(module: Module, data: cst.BaseExpression, function: cst.Fun
         name = module.called(data)
         if name == "builtins.open" or _TRANSFORM.match(name):
             return all(_is_same_for_all(module, arg.value, function) for arg in data.args)
-    if isinstance(data, (cst.List, cst.Tuple)):
+    if isinstance(data, DISPLAYS):
         return all(_is_same_for_all(module, element.value, function) for element in data.elements)
     return is_fixed(module, data, function)

@@ -263,7 +263,7 @@ def _fetches_and_fills(text: str) -> bool:
 def _fix(module: Module, node: cst.Call) -> Fix | None:
     if any(_needs_bias(module, read) for read in module.nodes(cst.Attribute)):
         return None
-    if module.outside.others_say(_takes_for_granted, near=False) is not False:
+    if module.outside.others_say(_takes_for_granted) is not False:
         return None
     if said_somewhere(module, _needs_each_parameter):
         return None

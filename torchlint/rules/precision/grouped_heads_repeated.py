@@ -172,7 +172,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 def _may_be_half(module: Module) -> bool:
     """Say whether the file, or another of the project, speaks of half precision."""
-    return mentions(module, _HALF) or module.outside.others_say(_says_half, near=False) is True
+    return mentions(module, _HALF) or module.outside.others_say(_says_half) is True
 
 
 def _says_half(text: str) -> bool:

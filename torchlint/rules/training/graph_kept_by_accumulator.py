@@ -111,7 +111,14 @@ from torchlint.rule import Append, Fix, Hit, Module, Rule, Safety, heat_of, infe
 from torchlint.semantic.code.calls import bind
 from torchlint.semantic.code.flow import call_sites, reads_of, writes_of
 from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.code.tree import LOOPS, attr_of, components, method_called, root_of
+from torchlint.semantic.code.tree import (
+    DISPLAYS,
+    LOOPS,
+    attr_of,
+    components,
+    method_called,
+    root_of,
+)
 from torchlint.semantic.question import question
 from torchlint.semantic.time.autograd import no_grad
 from torchlint.semantic.time.grades import Heat
@@ -177,7 +184,7 @@ def check(node: cst.AugAssign | cst.Assign | cst.Call, module: Module) -> Iterat
 def _growth(module: Module, node: cst.AugAssign | cst.Assign | cst.Call) -> _Growth | None:
     match node:
         case cst.AugAssign(target=place, operator=cst.AddAssign(), value=value):
-            added = isinstance(value, (cst.List, cst.Tuple))
+            added = isinstance(value, DISPLAYS)
             return _Growth(place, tuple(components(value, *_LITERALS)) if added else (value,), node)
         case cst.Assign(
             targets=[cst.AssignTarget(target=place)],
@@ -270,7 +277,7 @@ def _outlives(module: Module, place: cst.BaseExpression, node: cst.CSTNode, heat
     loop, name, scope = heat.loop, _root_name(place), module.scope(node)
     if isinstance(place, cst.Subscript) and not _part_of_a_container(module, place):
         return False
-    if isinstance(loop, (cst.For, cst.While)):
+    if isinstance(loop, LOOPS):
         known = any(not module.is_within(write, loop) for write in writes_of(module, scope, name))
         return (
             known

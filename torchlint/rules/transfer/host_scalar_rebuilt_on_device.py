@@ -114,7 +114,7 @@ from torchlint.rule import (
     with_keyword,
 )
 from torchlint.semantic.code.numbers import spelled_number
-from torchlint.semantic.code.tree import components, is_name
+from torchlint.semantic.code.tree import DISPLAYS, components, is_name
 from torchlint.semantic.device.transfers import is_cached, transfer_of
 from torchlint.semantic.torch import dtypes, ops
 from torchlint.semantic.uses.assumptions import PATCHED, TORCH
@@ -205,7 +205,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         or copied_up_beside(module, place) is not None
     ):
         return
-    listed = isinstance(data, (cst.List, cst.Tuple))
+    listed = isinstance(data, DISPLAYS)
     outer = _function_of(module, place)
     if outer is not None:
         yield Hit(place, {"expr": module.shown(outer)}, message=_MATH)

@@ -106,7 +106,7 @@ from torchlint.semantic.code.bindings import binds_globally
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.intervals import most_iterations
 from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.code.tree import attr_of, is_name, keyword_of
+from torchlint.semantic.code.tree import DISPLAYS, attr_of, is_name, keyword_of
 from torchlint.semantic.time.iterations import (
     is_reset,
     is_structural,
@@ -244,7 +244,7 @@ def _joined_parts(call: cst.Call, name: str) -> list[cst.BaseExpression]:
         (a.value for a in call.args if keyword_of(a) in ("", "tensors", "arrays")),
         None,
     )
-    if not isinstance(first, (cst.Tuple, cst.List)):
+    if not isinstance(first, DISPLAYS):
         return []
     return [e.value for e in first.elements]
 
@@ -328,7 +328,7 @@ def _fix(module: Module, node: cst.Assign, call: cst.Call, loop: cst.For | cst.W
     if (
         start is None
         or spelled_alike(module, scope, cst.Name(new))
-        or not isinstance(parts, (cst.Tuple, cst.List))
+        or not isinstance(parts, DISPLAYS)
     ):
         return None
     first = parts.elements[0].value.deep_equals(place)

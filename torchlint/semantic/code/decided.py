@@ -153,7 +153,7 @@ class Decided:
         outside = self.names.outside
         return isinstance(scope, cst.Module) and (
             self._is_bound_by_text
-            or outside.others_say(functools.partial(_sets, name), near=False) is not False
+            or outside.others_say(functools.partial(_sets, name)) is not False
         )
 
 

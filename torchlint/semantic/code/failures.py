@@ -148,9 +148,7 @@ def _comes_again(module: Module, outer: cst.CSTNode) -> bool:
 def _only_itself(module: Module, cls: cst.ClassDef) -> bool:
     """Say whether no other class of the project is made of a class."""
     base = functools.partial(_is_base, cls.name.value)
-    return not scopes(module).subclasses(cls) and (
-        module.outside.others_say(base, near=False) is False
-    )
+    return not scopes(module).subclasses(cls) and (module.outside.others_say(base) is False)
 
 
 def _is_base(name: str, text: str) -> bool:
@@ -315,7 +313,7 @@ def _is_starred(module: Module, name: str) -> bool:
     stars = module.names.stars
     return bool(stars) and (
         module.outside.may_bind(stars, name)
-        or module.outside.others_say(_binds_by_text, near=False) is not False
+        or module.outside.others_say(_binds_by_text) is not False
     )
 
 
@@ -329,12 +327,12 @@ def _given_by_others(module: Module, name: str) -> bool:
     builtin, or as it executes the file's text."""
     stem = os.path.splitext(os.path.basename(module.filename))[0]
     gives = functools.partial(_assigns_attribute, name, stem)
-    return module.outside.others_say(gives, near=False) is not False or _runs_texts(module, stem)
+    return module.outside.others_say(gives) is not False or _runs_texts(module, stem)
 
 
 def _runs_texts(module: Module, stem: str) -> bool:
     runs = functools.partial(_executes, stem)
-    return module.outside.others_say(runs, near=False) is not False
+    return module.outside.others_say(runs) is not False
 
 
 def _assigns_attribute(name: str, stem: str, text: str) -> bool:
@@ -520,7 +518,7 @@ def _defined(text: str, name: str) -> _Defined | None:
 def _is_patched(module: Module, name: str) -> bool:
     """Say whether a file may put something else in the place of a function or class."""
     patches = functools.partial(_patches, name)
-    return patches(module.text) or module.outside.others_say(patches, near=False) is not False
+    return patches(module.text) or module.outside.others_say(patches) is not False
 
 
 def _patches(name: str, text: str) -> bool:

@@ -517,7 +517,7 @@ class Flags:
         if flag.name not in self._turned_on:
             turned = functools.partial(turned_on, flag.name)
             self._turned_on[flag.name] = (
-                turned(self.text) or self.names.outside.others_say(turned, near=False) is not False
+                turned(self.text) or self.names.outside.others_say(turned) is not False
             )
         return not self._turned_on[flag.name]
 

@@ -11,6 +11,7 @@ import libcst as cst
 from torchlint.semantic.code.names import Binding, Names, one_by_one
 from torchlint.semantic.code.scopes import Scopes
 from torchlint.semantic.code.tree import (
+    DISPLAYS,
     Tree,
     argument_for,
     has_star,
@@ -271,7 +272,7 @@ def _stored_attributes(
     """Yield the attributes that an assignment stores to, with what is known to be stored."""
     if isinstance(target, cst.Attribute):
         yield target, value
-    elif isinstance(target, (cst.Tuple, cst.List)):
+    elif isinstance(target, DISPLAYS):
         values = one_by_one(target, value)
         for element, each in zip(target.elements, values, strict=True):
             yield from _stored_attributes(element.value, each)

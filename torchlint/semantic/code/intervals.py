@@ -15,7 +15,7 @@ from torchlint.semantic.code.flow import flow
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.parsed_arguments import options_added
 from torchlint.semantic.code.scopes import scopes
-from torchlint.semantic.code.tree import last_name
+from torchlint.semantic.code.tree import LOOPS, last_name
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 
@@ -134,7 +134,7 @@ class Intervals:
     def most_iterations(self, loop: cst.CSTNode) -> int | None:
         """Return after how many iterations, which it counts, a loop leaves itself, where these are
         a few: ``if i == 5: break``."""
-        if not isinstance(loop, (cst.For, cst.While)):
+        if not isinstance(loop, LOOPS):
             return None
         for line in loop.body.body:
             match line:
@@ -203,7 +203,7 @@ class Intervals:
     def _is_one_elsewhere(self, name: str) -> bool:
         """Say whether another file of the project makes an option that is 1 where nobody says
         otherwise, and none says otherwise."""
-        say = functools.partial(self.names.outside.others_say, near=False)
+        say = self.names.outside.others_say
         part = max(name.split("_"), key=len)
         return (
             not self._given_anew(name)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.base.records import frozen
-from torchlint.semantic.code.tree import COMPREHENSIONS, FUNCTIONS, Tree, is_name
+from torchlint.semantic.code.tree import COMPREHENSIONS, DISPLAYS, FUNCTIONS, Tree, is_name
 from torchlint.semantic.torch import names as torch_names
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def one_by_one(
 ) -> Sequence[cst.BaseExpression | None]:
     """Return what each part of a target is given by a tuple that is written out: ``a, b = 1, 2``;
     None for what is not known."""
-    if isinstance(value, (cst.Tuple, cst.List)) and len(value.elements) == len(target.elements):
+    if isinstance(value, DISPLAYS) and len(value.elements) == len(target.elements):
         every = (*target.elements, *value.elements)
         if not any(isinstance(each, cst.StarredElement) for each in every):
             return [each.value for each in value.elements]
@@ -160,7 +160,7 @@ class Names:
                 else self._comprehension(binding.node)
             )
             self._add(target.value, binding, scope)
-        elif isinstance(target, (cst.Tuple, cst.List)):
+        elif isinstance(target, DISPLAYS):
             values = one_by_one(target, binding.value)
             for element, value in zip(target.elements, values, strict=True):
                 inner = Binding("unpack", binding.node, value)

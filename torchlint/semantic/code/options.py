@@ -72,7 +72,7 @@ def only_with_option(module: Module, function: cst.FunctionDef | None) -> cst.Ba
         return None
     found = [option_left_off(module, site) for site in sites]
     says = functools.partial(names, function.name.value)
-    if None in found or module.outside.others_say(says, near=False) is not False:
+    if None in found or module.outside.others_say(says) is not False:
         return None
     return found[0]
 
@@ -188,7 +188,7 @@ def _kept_off(
     return (
         len(module.names.bindings(param, kept)[1]) == 1
         and not _assigns(name, module.text)
-        and module.outside.others_say(functools.partial(_assigns, name), near=False) is False
+        and module.outside.others_say(functools.partial(_assigns, name)) is False
         and _made_without(module, cls, param, wanted)
     )
 
@@ -200,7 +200,7 @@ def _made_without(module: Module, cls: cst.ClassDef, param: str, wanted: str) ->
     found = _parameter(module, cls, param)
     if found is None or cls.decorators or module.function(cls) is not None:
         return False
-    others = functools.partial(module.outside.others_say, near=False)
+    others = module.outside.others_say
     words = (found.cls, str(found.place), *found[2:], wanted)
     on, off = (functools.partial(_makes_with, *words, said) for said in ("on", "off"))
     here = found.values(module.text)
@@ -261,7 +261,7 @@ def _given_by_place(module: Module, cls: cst.ClassDef, name: str, wanted: str) -
         return False
     words = (cls.name.value, str(params.index(name) - 1), name, wanted)
     turned = functools.partial(_turned_on_by_place, *words)
-    return turned(module.text) or module.outside.others_say(turned, near=False) is not False
+    return turned(module.text) or module.outside.others_say(turned) is not False
 
 
 def _turned_on_by_place(cls: str, place: str, name: str, wanted: str, text: str) -> bool:
@@ -315,7 +315,7 @@ def _stays_off(module: Module, name: str, wanted: str, *, declared: bool) -> boo
     turned, on, off = (
         functools.partial(each, name, wanted) for each in (_turned_on, _declared_on, _declared_off)
     )
-    others = functools.partial(module.outside.others_say, near=False)
+    others = module.outside.others_say
     if turned(module.text) or on(module.text):
         return False
     if not off(module.text) and (others(on) is not False or not (declared or others(off) is True)):
@@ -333,7 +333,7 @@ def counts_by_default(module: Module, option: cst.BaseExpression) -> bool:
     if not isinstance(option, cst.Attribute) or not called(last_name(option.value), OPTIONS):
         return False
     some, none = (functools.partial(_counts, option.attr.value, above) for above in (True, False))
-    others = functools.partial(module.outside.others_say, near=False)
+    others = module.outside.others_say
     if none(module.text) or not (some(module.text) or others(some) is True):
         return False
     return others(none) is False

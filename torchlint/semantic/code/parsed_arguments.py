@@ -50,7 +50,7 @@ def lacks(module: Module, arguments: cst.BaseExpression, option: str) -> bool:
     if re.search(rf"['\"]{option}['\"]", module.text):
         return False
     adds = functools.partial(_adds, option)
-    others = functools.partial(module.outside.others_say, near=False)
+    others = module.outside.others_say
     return not adds(module.text) and others(adds) is False and others(_gives_more) is False
 
 

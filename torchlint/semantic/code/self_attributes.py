@@ -6,11 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.semantic.code.tree import (
-    Tree,
-    attr_of,
-    is_name,
-)
+from torchlint.semantic.code.tree import DISPLAYS, Tree, attr_of, is_name
 
 if TYPE_CHECKING:
     pass
@@ -50,8 +46,8 @@ def _changed_at_once(tree: Tree, target: cst.CSTNode, value: cst.CSTNode) -> str
 
 
 def _add(out: Assignments, target: cst.CSTNode, value: cst.CSTNode) -> None:
-    if isinstance(target, (cst.Tuple, cst.List)):
-        given = value.elements if isinstance(value, (cst.Tuple, cst.List)) else ()
+    if isinstance(target, DISPLAYS):
+        given = value.elements if isinstance(value, DISPLAYS) else ()
         for index, element in enumerate(target.elements):
             _add(
                 out,

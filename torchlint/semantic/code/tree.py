@@ -29,6 +29,7 @@ Statement: TypeAlias = cst.BaseStatement | cst.BaseSmallStatement
 Loop: TypeAlias = cst.For | cst.While
 
 LOOPS = (cst.For, cst.While)
+DISPLAYS = (cst.Tuple, cst.List)
 COMPREHENSIONS = (cst.ListComp, cst.SetComp, cst.GeneratorExp, cst.DictComp)
 FUNCTIONS = (cst.FunctionDef, cst.Lambda)
 SUITES = (cst.IndentedBlock, cst.SimpleStatementSuite)

@@ -10,7 +10,7 @@ import libcst as cst
 
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.parsed_arguments import given_by_calls
-from torchlint.semantic.code.tree import argument_for
+from torchlint.semantic.code.tree import DISPLAYS, argument_for
 from torchlint.semantic.module import Module
 from torchlint.source.python import DEFS, walk
 
@@ -38,7 +38,7 @@ def misfit(module: Module, loop: cst.For, defined: Defined) -> str | None:
             cst.Call(func=cst.Name("enumerate"), args=[first, *_]),
         ):
             target, iterated = inner, first.value
-    if not isinstance(target, (cst.Tuple, cst.List)):
+    if not isinstance(target, DISPLAYS):
         return None
     if any(isinstance(each, cst.StarredElement) for each in target.elements):
         return None

@@ -9,7 +9,7 @@ import libcst as cst
 
 from torchlint.semantic.code.calls import arguments_of
 from torchlint.semantic.code.reaching import assigned_to, definitions_of
-from torchlint.semantic.code.tree import COMPREHENSIONS, is_name, method_called
+from torchlint.semantic.code.tree import COMPREHENSIONS, DISPLAYS, is_name, method_called
 from torchlint.semantic.device.new_memory import values_of_name
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -184,7 +184,7 @@ def _strides_have_0(call: cst.Call) -> bool:
     return any(
         isinstance(each.value, cst.Integer) and each.value.value == "0"
         for arg in call.args
-        if isinstance(arg.value, (cst.Tuple, cst.List))
+        if isinstance(arg.value, DISPLAYS)
         for each in arg.value.elements
     )
 

@@ -15,7 +15,7 @@ from torchlint.semantic.code.calls import bind
 from torchlint.semantic.code.flow import call_sites, callees_of, reads_of
 from torchlint.semantic.code.reaching import readers_of
 from torchlint.semantic.code.scopes import local_class, name_outside
-from torchlint.semantic.code.tree import is_name, targets_of
+from torchlint.semantic.code.tree import DISPLAYS, is_name, targets_of
 from torchlint.semantic.elsewhere import Definition
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -140,7 +140,7 @@ class _Tracer:
         holder = where.parent(above)
         if isinstance(above, cst.DictElement) and holder is not None and node is above.value:
             self.follow(where, holder, (_literal(above.key), *path))
-        elif isinstance(holder, (cst.Tuple, cst.List)):
+        elif isinstance(holder, DISPLAYS):
             index = next(i for i, each in enumerate(holder.elements) if each is above)
             self.follow(where, holder, (index, *path))
 

@@ -496,7 +496,7 @@ def spawned_unguarded(module: Module, loader: cst.Call) -> bool:
     makes = functools.partial(_makes_unguarded, function.name.value)
     unguarded = module.outside.others_say(makes, near=True) is True
     return unguarded and (
-        _of_windows(module.text) or module.outside.others_say(_of_windows, near=False) is True
+        _of_windows(module.text) or module.outside.others_say(_of_windows) is True
     )
 
 

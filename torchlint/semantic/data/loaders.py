@@ -407,7 +407,7 @@ def brought_by_framework(module: Module, node: cst.CSTNode) -> bool:
     loaders that it prepares (accelerate.Accelerator: "device_placement (bool, defaults to True)")
     in any file of the project; not where a loop goes over what made the loader itself, or over what
     a function gives that prepares nothing."""
-    others = module.outside.others_say(_brings_batches, near=False)
+    others = module.outside.others_say(_brings_batches)
     if others is not True and not _brings_batches(module.text):
         return False
     return not any(

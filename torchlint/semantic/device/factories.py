@@ -11,7 +11,7 @@ from torchlint.semantic.code.conditions import conditions_around
 from torchlint.semantic.code.destinations import destinations
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.code.tree import attr_of, is_name, keyword_of, positional
+from torchlint.semantic.code.tree import DISPLAYS, attr_of, is_name, keyword_of, positional
 from torchlint.semantic.device.host_reads import widened_copy
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -207,7 +207,7 @@ def _bound(module: Module, name: cst.Name) -> _Inner:
         target = definition.targets[0].target
         if isinstance(target, cst.Name):
             yield module, definition.value, None
-        elif isinstance(target, (cst.Tuple, cst.List)):
+        elif isinstance(target, DISPLAYS):
             for index, element in enumerate(target.elements):
                 if is_name(element.value, name.value):
                     yield module, definition.value, index
@@ -423,7 +423,7 @@ def _without_elements(module: Module, factory: cst.Call) -> bool:
     if not sized and not is_sized_type(module, factory):
         return False
     sizes = positional(factory)
-    if sizes and isinstance(sizes[0], (cst.Tuple, cst.List)):
+    if sizes and isinstance(sizes[0], DISPLAYS):
         sizes = [element.value for element in sizes[0].elements]
     return any(isinstance(size, cst.Integer) and size.value == "0" for size in sizes)
 

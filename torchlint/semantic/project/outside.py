@@ -196,7 +196,7 @@ class Outside:
         return self.project.failing_user(self.path, name) if self.project is not None else None
 
     def others_say(
-        self, test: Callable[[str], bool], *, near: bool, by_place: bool = False
+        self, test: Callable[[str], bool], *, near: bool = False, by_place: bool = False
     ) -> bool | None:
         """Say whether a test holds for the text of any other file of the project; None where that
         is too large.

@@ -36,7 +36,7 @@ def uncalled(module: Module, node: cst.CSTNode) -> str | None:
         if isinstance(each, cst.FunctionDef) and _is_private(module, each):
             name = each.name.value
             said = functools.partial(_speaks_of, name)
-            if not said(module.text) and module.outside.others_say(said, near=False) is False:
+            if not said(module.text) and module.outside.others_say(said) is False:
                 return name
     return None
 
@@ -119,7 +119,7 @@ def _is_unseen(module: Module, node: cst.CSTNode, callers: int) -> bool:
     name = cls.name.value if cls is not None else home.name.value
     if name.startswith("_") or name == "main":
         return False
-    if module.outside.others_say(functools.partial(_calls, name), near=False) is not False:
+    if module.outside.others_say(functools.partial(_calls, name)) is not False:
         return False
     sites = [call for each in module.tree.named(name) if (call := module.tree.call_of(each))]
     return not sites or (callers > 0 and all(_is_unseen(module, s, callers - 1) for s in sites))

@@ -207,7 +207,7 @@ class HeatMap:
             and isinstance(function.body, cst.IndentedBlock)
             and self.scopes.lexical_no_grad(function.body) is True
             and any(
-                isinstance(loop, (cst.For, cst.While))
+                isinstance(loop, LOOPS)
                 and self.tree.order[node] < self.tree.order[loop]
                 and (iteration_count(self.module, loop) or _MANY) >= _MANY
                 and self.loops.has_model_call(loop.body)
@@ -560,7 +560,7 @@ def once_elsewhere(module: Module, function: cst.FunctionDef) -> bool:
     if not calls or not all(call.once for call in calls):
         return False
     handed_on = functools.partial(_handed_on, function.name.value)
-    return module.outside.others_say(handed_on, near=False) is False
+    return module.outside.others_say(handed_on) is False
 
 
 def _handed_on(name: str, text: str) -> bool:

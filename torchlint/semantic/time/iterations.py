@@ -10,7 +10,7 @@ from torchlint.base.records import frozen
 from torchlint.base.regex import regex
 from torchlint.semantic.code.flow import flow
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.tree import COMPREHENSIONS, Loop, root_of
+from torchlint.semantic.code.tree import COMPREHENSIONS, DISPLAYS, Loop, root_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.values.facts import values
@@ -56,11 +56,7 @@ class Iterations:
     def _sources(self, target: cst.CSTNode, iterated: cst.BaseExpression) -> Iterator[LoopSource]:
         if isinstance(iterated, cst.Call) and iterated.args:
             name = self.names.name(iterated.func)
-            parts = (
-                [e.value for e in target.elements]
-                if isinstance(target, (cst.Tuple, cst.List))
-                else []
-            )
+            parts = [e.value for e in target.elements] if isinstance(target, DISPLAYS) else []
             if name == "builtins.zip" and len(parts) == len(iterated.args):
                 for part, arg in zip(parts, iterated.args, strict=True):
                     yield from self._sources(part, arg.value)
@@ -85,7 +81,7 @@ class Iterations:
         return min(found) if found else None
 
     def _length(self, node: cst.BaseExpression, depth: int) -> int | None:
-        if isinstance(node, (cst.Tuple, cst.List)):
+        if isinstance(node, DISPLAYS):
             # What begins empty grows before a loop goes over it.
             starred = any(isinstance(e, cst.StarredElement) for e in node.elements)
             return None if starred else len(node.elements) or None

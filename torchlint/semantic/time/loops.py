@@ -12,7 +12,7 @@ from torchlint.base.regex import regex
 from torchlint.semantic.code.flow import flow
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import scopes
-from torchlint.semantic.code.tree import is_name, last_name, method_called
+from torchlint.semantic.code.tree import LOOPS, is_name, last_name, method_called
 from torchlint.semantic.code.updates import updates
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -96,7 +96,7 @@ class Loops:
     def _kind_of_batches(self, loop: cst.CSTNode) -> LoopKind:
         if self.updates.is_collection(loop):
             return LoopKind.OTHER
-        assert isinstance(loop, (cst.For, cst.While))
+        assert isinstance(loop, LOOPS)
         if self.updates.steps(loop):
             passes = not self.over_batches(loop) and self.trains(loop.body, on_data=True)
             return LoopKind.EPOCH if passes or self._steps_once_more(loop) else LoopKind.TRAIN

@@ -21,7 +21,7 @@ from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.scopes import local_class, method_of
-from torchlint.semantic.code.tree import LOOPS, callee, components, is_name, method_called
+from torchlint.semantic.code.tree import DISPLAYS, LOOPS, callee, components, is_name, method_called
 from torchlint.semantic.code.unreached import unreached
 from torchlint.semantic.code.updates import is_step
 from torchlint.semantic.module import Module
@@ -117,7 +117,7 @@ def parameter_names(module: Module, loop: cst.For | cst.CompFor) -> ParameterNam
     for goes in loop_sources(module, loop):
         target, iterated = goes.target, _listed(module, goes.iterated)
         pairs = isinstance(iterated, cst.Call) and method_called(iterated) in _PAIRS
-        if pairs and isinstance(target, (cst.Tuple, cst.List)) and len(target.elements) == 2:
+        if pairs and isinstance(target, DISPLAYS) and len(target.elements) == 2:
             key, target = target.elements[0].value, target.elements[1].value
             if isinstance(key, cst.Name):
                 keys.append(key.value)

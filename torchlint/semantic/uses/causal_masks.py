@@ -16,7 +16,7 @@ from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.numbers import spelled_number
 from torchlint.semantic.code.reaching import definitions_of, readers_of
-from torchlint.semantic.code.tree import attr_of, is_name
+from torchlint.semantic.code.tree import DISPLAYS, attr_of, is_name
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
@@ -276,7 +276,7 @@ def _filled(module: Module, found: Operation) -> Triangle | None:
         value = _number(module, filling)
         boolean = is_name(filling, "True", "False")
     given = found.keywords.get("size", sizes[0] if len(sizes) == 1 else None)
-    if isinstance(given, (cst.Tuple, cst.List)):
+    if isinstance(given, DISPLAYS):
         sizes = [element.value for element in given.elements]
     if value is None or len(sizes) < _INDEXED or not sizes[-1].deep_equals(sizes[-2]):
         return None

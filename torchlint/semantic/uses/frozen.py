@@ -16,6 +16,7 @@ from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import assigned_to
 from torchlint.semantic.code.scopes import base_names, method_of, scopes
 from torchlint.semantic.code.tree import (
+    DISPLAYS,
     is_name,
     parameters_of,
     positional_parameters,
@@ -218,7 +219,7 @@ def _made_frozen(module: Module, cls: cst.ClassDef, used: Module) -> bool:
 def unpacks(module: Module, cls: cst.ClassDef) -> bool:
     """Say whether a class gives several attributes their values at once."""
     return any(
-        isinstance(target, (cst.Tuple, cst.List))
+        isinstance(target, DISPLAYS)
         and any((dotted_text(part.value) or "").startswith("self.") for part in target.elements)
         for assign in module.within(cls.body, cst.Assign, nested=True)
         for target in targets_of(assign)

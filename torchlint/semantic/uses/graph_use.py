@@ -417,7 +417,7 @@ class _GraphSearch(ValueSearch):
         if self.known(cls, name):
             return
         others = scopes(self.module).family_outside(cls) or self.module.outside.others_say(
-            partial(says_attribute, name), near=False
+            partial(says_attribute, name)
         )
         if others:
             self.end(GraphOutcome.UNKNOWN)
@@ -451,8 +451,7 @@ class _GraphSearch(ValueSearch):
         may call it as ``net(x)``."""
         cls = self.module.class_of(function) if function.name.value == "forward" else None
         return cls is not None and (
-            self.module.outside.others_say(partial(says_name, cls.name.value), near=False)
-            is not False
+            self.module.outside.others_say(partial(says_name, cls.name.value)) is not False
         )
 
     def _sites(self, function: cst.FunctionDef) -> Iterator[tuple[Module, cst.Call]]:
@@ -471,7 +470,7 @@ def _calls_elsewhere(
     outside, name = module.outside, scopes(module).name_outside(function)
     if name is None or module.class_of(function) is not None or function.decorators:
         return
-    handed = outside.others_say(partial(hands_on, name), near=False)
+    handed = outside.others_say(partial(hands_on, name))
     if handed is False and not outside.of_library():
         yield from outside.calling(Definition(outside.path, name, ""))
 

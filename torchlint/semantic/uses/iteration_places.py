@@ -32,7 +32,7 @@ def iteration_places(module: Module, node: cst.CSTNode) -> Iterator[cst.BaseExpr
     """Yield the calls, and what tests ask first, that each turn of the innermost loop around `node`
     comes to outside of its statement."""
     loops = module.loops(node)
-    if not loops or not isinstance(loops[0], (cst.For, cst.While)):
+    if not loops or not isinstance(loops[0], LOOPS):
         return
     own = module.small_statement(node) or node
     for place in iteration_steps(module, loops[0]):

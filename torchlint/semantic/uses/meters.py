@@ -12,6 +12,7 @@ from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import (
     COMPREHENSIONS,
+    DISPLAYS,
     attr_of,
     has_star,
     is_name,
@@ -181,7 +182,7 @@ def display_of(module: Module, use: cst.CSTNode) -> list[cst.Name] | None:
     arg = module.parent(use)
     if isinstance(arg, cst.Element):
         row = module.parent(arg)
-        arg = module.parent(row) if isinstance(row, (cst.List, cst.Tuple)) else None
+        arg = module.parent(row) if isinstance(row, DISPLAYS) else None
     made = module.parent(arg)
     match module.parent(made):
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as target)]):

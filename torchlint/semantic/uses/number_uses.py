@@ -147,7 +147,7 @@ def _named_elsewhere(module: Module, function: cst.FunctionDef) -> bool:
         if cls is None
         else functools.partial(_names_method, name, cls.name.value, stem)
     )
-    return module.outside.others_say(test, near=False) is not False
+    return module.outside.others_say(test) is not False
 
 
 _COMMENT = regex(r"(^|\s)#[^\n]*")
@@ -196,7 +196,7 @@ def uses_of_number(module: Module, target: cst.Name) -> NumberUses | None:
     if not isinstance(binding, cst.Assign) or len(binding.targets) != 1 or not loops:
         return None
     outermost, name = loops[-1], target.value
-    if not isinstance(outermost, (cst.For, cst.While)):
+    if not isinstance(outermost, LOOPS):
         return None
     owner = module.tree.owners[outermost]
     if shared(module, outermost, name) or writes_of(module, owner, name) != [target]:

@@ -115,7 +115,7 @@ def says(module: Module, pattern: re.Pattern[str] | Wording) -> bool:
 
 def elsewhere(module: Module, pattern: re.Pattern[str] | Wording) -> bool:
     """Say whether another file that may run with this one holds a pattern."""
-    return module.outside.others_say(Holds(pattern), near=False) is not False
+    return module.outside.others_say(Holds(pattern)) is not False
 
 
 def elsewhere_reached(module: Module, name: str) -> bool:

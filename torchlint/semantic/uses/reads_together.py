@@ -10,7 +10,7 @@ import libcst as cst
 from torchlint.base.records import frozen
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.text import remarked
-from torchlint.semantic.code.tree import COMPREHENSIONS, attr_of, root_of
+from torchlint.semantic.code.tree import COMPREHENSIONS, DISPLAYS, attr_of, root_of
 from torchlint.semantic.device.host_reads import HostRead, number_kind, scalar_reads
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -112,7 +112,7 @@ def _bound(module: Module, line: cst.CSTNode) -> set[str]:
             case cst.AnnAssign() | cst.AugAssign():
                 targets.append(small.target)
     for target in targets:
-        parts = target.elements if isinstance(target, (cst.Tuple, cst.List)) else ()
+        parts = target.elements if isinstance(target, DISPLAYS) else ()
         for each in [part.value for part in parts] or [target]:
             each = root_of(each, cst.Subscript)
             found.add(dotted_text(each) or "")

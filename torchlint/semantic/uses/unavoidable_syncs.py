@@ -12,6 +12,7 @@ from torchlint.semantic.code.calls import bind, keyword_argument
 from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import argument_for, method_called
+from torchlint.semantic.code.tree import LOOPS, root_of
 from torchlint.semantic.device.host_reads import host_copy, scalar_reads
 from torchlint.semantic.device.possible_waits import (
     ALL_WORK,
@@ -145,7 +146,7 @@ def before_many_runs(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
         (
             loop
             for loop in module.within(function.body, cst.For, cst.While)
-            if isinstance(loop, (cst.For, cst.While))
+            if isinstance(loop, LOOPS)
             and module.before(node, loop)
             and comes_to(module, loop, node)
             and not any(

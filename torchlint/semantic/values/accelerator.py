@@ -114,7 +114,7 @@ def on_accelerator(module: Module) -> bool:
     return (
         any(scopes(module).is_module(c) or scopes(module).is_optimizer(c) for c in classes)
         or _ACCEL.search(module.text.lower()) is not None
-        or module.outside.others_say(_uses_cuda, near=False, by_place=True) is True
+        or module.outside.others_say(_uses_cuda, by_place=True) is True
     )
 
 
@@ -130,7 +130,7 @@ def stays_on_host(module: Module) -> bool:
     notebook = module.filename.endswith(".ipynb")
     if module.accelerator != "auto" or _speaks_of_one(module.text):
         return False
-    say = partial(module.outside.others_say, near=False)
+    say = module.outside.others_say
     if notebook or (_learns(module.text) and _is_program(module)):
         return say(_moves, by_place=notebook) is False and (
             notebook or module.outside.others_say(_anything, near=True) is False
@@ -182,7 +182,7 @@ def _chooses_cpu(module: Module) -> bool:
 def _asks_for_no_device(module: Module) -> bool:
     """Say whether all that the project names as a device besides the CPU is a text that torch
     rejects, ``"gpu" if torch.cuda.is_available() else "cpu"``: what runs of it runs on the CPU."""
-    say = partial(module.outside.others_say, near=False)
+    say = module.outside.others_say
     return (
         (_takes_rejected(module.text) or say(_takes_rejected) is True)
         and not _names_accelerator(module.text)

@@ -4,7 +4,6 @@ memory."""
 from __future__ import annotations
 
 import re
-from functools import partial
 
 import libcst as cst
 
@@ -39,7 +38,7 @@ def only_apple(module: Module) -> bool:
         return module.accelerator == "mps"
     if _names_another(module.text):
         return False
-    say = partial(module.outside.others_say, near=False)
+    say = module.outside.others_say
     return _for_apple(module.text) or (say(_for_apple) is True and say(_names_another) is False)
 
 

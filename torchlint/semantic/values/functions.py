@@ -10,6 +10,7 @@ import libcst as cst
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.tree import keyword_of
 from torchlint.semantic.torch import arrays, dtypes, ops
+from torchlint.semantic.code.tree import DISPLAYS
 from torchlint.semantic.torch.names import DATALOADER, SAMPLING_LOADERS, WRAPPERS
 from torchlint.semantic.values import library, methods, plain, sharing, unmoved
 from torchlint.semantic.values.tensor_types import tensor_type
@@ -493,7 +494,7 @@ def _number_of_sizes(node: cst.Call, sizes: bool) -> int | None:
     """Return how many sizes a factory is given: ``torch.zeros(2, n)``, ``torch.full((2, n), 0.0)``;
     `sizes` says whether all positional arguments are."""
     given: Sequence[cst.Arg | cst.BaseElement] = [a for a in node.args if a.keyword is None]
-    if given and isinstance(given[0].value, (cst.Tuple, cst.List)):
+    if given and isinstance(given[0].value, DISPLAYS):
         given, sizes = given[0].value.elements, True
     elif len(given) < 2 and not (given and isinstance(given[0].value, cst.Integer)):
         return None  # ``torch.zeros(n)``: a number, or a shape

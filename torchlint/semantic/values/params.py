@@ -459,7 +459,7 @@ class Parameters:
         if name is None or cls is None or scopes.subclasses(cls):
             return True
         handed = functools.partial(hands_on, name)
-        return handed(self._values.text) or outside.others_say(handed, near=False) is not False
+        return handed(self._values.text) or outside.others_say(handed) is not False
 
     @cached_property
     def _places(self) -> dict[str, int]:

@@ -232,7 +232,7 @@ def switched_off_elsewhere(module: Module, node: cst.Call) -> bool:
     if cls is None or not (is_network(module, cls) or called(name, ACTING)):
         return False
     tried = is_network(module, cls) and bool(own) and not _evaluates_itself(module, home)
-    if tried and module.outside.others_say(partial(calls_method, name), near=False) is True:
+    if tried and module.outside.others_say(partial(calls_method, name)) is True:
         return True
     return said_somewhere(module, partial(calls_without_graph, name))
 

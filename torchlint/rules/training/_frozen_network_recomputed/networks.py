@@ -15,7 +15,7 @@ from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import assigned_value, definitions_of
 from torchlint.semantic.code.scopes import local_class, method_of
 from torchlint.semantic.code.text import mentions
-from torchlint.semantic.code.tree import Loop, has_star
+from torchlint.semantic.code.tree import DISPLAYS, Loop, has_star
 from torchlint.semantic.data.loaders import feeding_loaders
 from torchlint.semantic.data.samples import is_fixed
 from torchlint.semantic.question import question
@@ -190,7 +190,7 @@ def _batch_part(module: Module, name: cst.Name, key: str, loop: cst.For) -> str:
     """Return what a part of the batch is, by the dataset's ``__getitem__``."""
     if definitions_of(module, name) != [loop]:
         return "other"
-    if not key and isinstance(loop.target, (cst.Tuple, cst.List)):
+    if not key and isinstance(loop.target, DISPLAYS):
         at = [getattr(each.value, "value", None) for each in loop.target.elements]
         key = str(at.index(name.value)) if name.value in at else ""
     fetch = _fetch(module, name)

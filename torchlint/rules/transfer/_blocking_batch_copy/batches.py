@@ -22,7 +22,7 @@ from torchlint.semantic.code.flow import call_sites, writes_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.code.scopes import name_outside, scopes
-from torchlint.semantic.code.tree import attr_of, is_name, method_called, root_of
+from torchlint.semantic.code.tree import DISPLAYS, attr_of, is_name, method_called, root_of
 from torchlint.semantic.data.datasets import takes_samples
 from torchlint.semantic.data.graphs import is_dgl_graph
 from torchlint.semantic.device.host_reads import host_copy
@@ -397,7 +397,7 @@ def _unpacks(definition: cst.CSTNode, name: str) -> bool:
             if not counted or len(target.elements) != 2:
                 return any(is_name(each.value, name) for each in target.elements)
             inner = target.elements[1].value
-            return isinstance(inner, (cst.Tuple, cst.List)) and any(
+            return isinstance(inner, DISPLAYS) and any(
                 is_name(each.value, name) for each in inner.elements
             )
     return False

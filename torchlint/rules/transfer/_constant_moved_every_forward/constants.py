@@ -8,7 +8,7 @@ import libcst as cst
 from torchlint.base.records import frozen
 from torchlint.rule import Module, inferred
 from torchlint.semantic.code.bindings import sole_definition
-from torchlint.semantic.code.tree import components, is_name
+from torchlint.semantic.code.tree import DISPLAYS, components, is_name
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values.classes import family_of, is_network
@@ -148,7 +148,7 @@ def _literal(module: Module, call: cst.Call) -> HostConstant | None:
         return None
     shown = _resolved(module, first.value)
     if (
-        not isinstance(shown, (cst.List, cst.Tuple))
+        not isinstance(shown, DISPLAYS)
         or not any(True for _ in components(shown, cst.List, cst.Tuple))
         or not _is_literal(module, first.value)
     ):

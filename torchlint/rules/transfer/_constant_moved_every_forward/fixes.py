@@ -25,7 +25,14 @@ from torchlint.rule import (
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.code.tree import attr_of, components, has_star, is_name, method_called
+from torchlint.semantic.code.tree import (
+    DISPLAYS,
+    attr_of,
+    components,
+    has_star,
+    is_name,
+    method_called,
+)
 from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.torch import dtypes, ops
 from torchlint.semantic.uses.assumptions import BUFFERS, ONE_DEVICE, PATCHED, TORCH
@@ -138,7 +145,7 @@ def _of_number(module: Module, maker: cst.Call, data: cst.BaseExpression) -> _Ma
     """Return the call that fills a tensor with the one number that a list repeats."""
     name = module.called(maker)
     legacy = _LEGACY.get(name)
-    if not isinstance(data, (cst.List, cst.Tuple)):
+    if not isinstance(data, DISPLAYS):
         if legacy is not None or name == "torch.Tensor" or inferred(module, data).kind != "number":
             return None
         return (

@@ -19,7 +19,14 @@ from torchlint.rule import (
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.code.tree import attr_of, is_name, method_called, parameters_of, root_of
+from torchlint.semantic.code.tree import (
+    DISPLAYS,
+    attr_of,
+    is_name,
+    method_called,
+    parameters_of,
+    root_of,
+)
 from torchlint.semantic.device.factories import makes_of_sizes, takes_device
 from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.question import question
@@ -275,7 +282,7 @@ class _Region:
     def _is_host_value(self, node: cst.BaseExpression) -> bool:
         if isinstance(node, (cst.BaseNumber, cst.BaseString)):
             return True
-        if isinstance(node, (cst.Tuple, cst.List)):
+        if isinstance(node, DISPLAYS):
             return all(self._is_host_value(each.value) for each in node.elements)
         if self._is_counted(node, _HOPS):
             return True

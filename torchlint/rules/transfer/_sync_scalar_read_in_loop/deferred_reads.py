@@ -34,7 +34,7 @@ from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.text import remarked
-from torchlint.semantic.code.tree import components, root_of
+from torchlint.semantic.code.tree import DISPLAYS, components, root_of
 from torchlint.semantic.data.per_step_use import LOG_EVERY, log_lines, redraws_bar
 from torchlint.semantic.device.host_reads import HostRead, number_kind, scalar_reads
 from torchlint.semantic.question import question
@@ -762,7 +762,7 @@ def _unpacked(module: Module, row: cst.Tuple) -> bool:
     """Say whether a tuple is taken apart at once, so that a list does as well."""
     above = module.parent(row)
     targets = above.targets if isinstance(above, cst.Assign) else ()
-    return len(targets) == 1 and isinstance(targets[0].target, (cst.Tuple, cst.List))
+    return len(targets) == 1 and isinstance(targets[0].target, DISPLAYS)
 
 
 def _linear_parts(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:

@@ -14,6 +14,7 @@ from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import Function, attr_of, is_name, method_called, root_of
+from torchlint.semantic.code.tree import DISPLAYS
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import carried_reads, loop_sources, spelled_alike
 from torchlint.semantic.torch import ops
@@ -105,12 +106,12 @@ def sizes_differ(module: Module, loop: cst.For | cst.CompFor, body: cst.CSTNode)
     pairs: list[cst.CSTNode] = [
         element.value
         for element in module.within(loop.target, cst.Element)
-        if isinstance(element.value, (cst.Tuple, cst.List))
+        if isinstance(element.value, DISPLAYS)
     ]
     pairs += [
         assign.targets[0].target
         for assign in module.within(body, cst.Assign)
-        if isinstance(assign.targets[0].target, (cst.Tuple, cst.List))
+        if isinstance(assign.targets[0].target, DISPLAYS)
         and isinstance(assign.value, (cst.Name, cst.Subscript))
         and bound & module.names_in(assign.value)
         and not is_size(module, assign.value)
@@ -305,7 +306,7 @@ def _targets(module: Module, body: cst.CSTNode) -> Iterator[cst.BaseExpression]:
         else:
             found = [getattr(node, "target")]  # noqa: B009
         for target in found:
-            elements = target.elements if isinstance(target, (cst.Tuple, cst.List)) else ()
+            elements = target.elements if isinstance(target, DISPLAYS) else ()
             yield from (e.value for e in elements) if elements else (target,)
 
 
