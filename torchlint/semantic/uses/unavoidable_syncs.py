@@ -11,8 +11,7 @@ import libcst as cst
 from torchlint.semantic.code.calls import bind, keyword_argument
 from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.code.tree import argument_for, method_called
-from torchlint.semantic.code.tree import LOOPS, root_of
+from torchlint.semantic.code.tree import LOOPS, argument_for, method_called
 from torchlint.semantic.device.host_reads import host_copy, scalar_reads
 from torchlint.semantic.device.possible_waits import (
     ALL_WORK,

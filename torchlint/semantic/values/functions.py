@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.tree import keyword_of
+from torchlint.semantic.code.tree import DISPLAYS, keyword_of
 from torchlint.semantic.torch import arrays, dtypes, ops
-from torchlint.semantic.code.tree import DISPLAYS
 from torchlint.semantic.torch.names import DATALOADER, SAMPLING_LOADERS, WRAPPERS
 from torchlint.semantic.values import library, methods, plain, sharing, unmoved
 from torchlint.semantic.values.tensor_types import tensor_type

@@ -13,8 +13,14 @@ from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.code.tree import Function, attr_of, is_name, method_called, root_of
-from torchlint.semantic.code.tree import DISPLAYS
+from torchlint.semantic.code.tree import (
+    DISPLAYS,
+    Function,
+    attr_of,
+    is_name,
+    method_called,
+    root_of,
+)
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import carried_reads, loop_sources, spelled_alike
 from torchlint.semantic.torch import ops
