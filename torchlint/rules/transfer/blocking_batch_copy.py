@@ -423,6 +423,7 @@ def check_made(node: cst.Call, module: Module) -> Iterator[Hit]:
         or only_apple(module)
         or is_cached(module, node)
         or becomes_lengths(module, node)
+        or in_lightning(module, node)
     ):
         return
     line = module.within(module.small_statement(node) or node, cst.Call)
