@@ -370,3 +370,25 @@ def test_batches_of_a_loader_that_pins_are_copied_without_waiting(body: str) -> 
 def test_what_no_known_loader_makes_keeps_its_advice_without_a_repair(body: str) -> None:
     given = "loader" if body == "a loader that nobody sees" else "table"
     assert set(offers(OF_NO_LOADER[body], given)) == {"suggestion"}
+
+
+@pytest.mark.parametrize(
+    ("beside", "safety"),
+    [
+        ("side = torch.cuda.Stream()", Safety.UNSAFE),
+        (
+            "def head(self):\n    self.stream: torch.cuda.Stream = torch.cuda.Stream(0)",
+            Safety.UNSAFE,
+        ),
+        ("def other(handle):\n    return torch.cuda.ExternalStream(handle)", Safety.UNSAFE),
+        ("torch.cuda.current_stream().synchronize()", Safety.SAFE),
+        ("import logging\nout = logging.StreamHandler()", Safety.SAFE),
+        ("def stream(words):\n    return list(words)", Safety.SAFE),
+    ],
+)
+def test_streams_of_their_own_may_read_a_batch_too_early(beside: str, safety: Safety) -> None:
+    source = f"{program(LOOPS['by key'])}\n\n{beside}\n"
+    found = [each for each in check(source).findings if each.code == "TL103"]
+    assert found
+    assert {each.fix.safety for each in found if each.fix is not None} == {safety}
+    assert ("stream" in (found[0].fix.note or "")) is (safety is Safety.UNSAFE)  # type: ignore[union-attr]

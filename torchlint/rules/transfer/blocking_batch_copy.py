@@ -185,8 +185,10 @@ from torchlint.rules.transfer._blocking_batch_copy.loader_sources import loaders
 from torchlint.rules.transfer._blocking_batch_copy.made_in_step import made_in_step
 from torchlint.rules.transfer._blocking_batch_copy.overlaps import changed_later, may_overlap
 from torchlint.semantic.code.imports import name_for_module
+from torchlint.semantic.code.named_tests import Holds
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import has_star, is_name, method_called, root_of
+from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.data.datasets import cuda_samples, sample_cost
 from torchlint.semantic.data.evaluated_batches import ends_in_wait, worked_on_in_batch
 from torchlint.semantic.data.expanded import expanded_in_batch
@@ -260,7 +262,12 @@ _MADE = (
     "pass non_blocking=True."
 )
 _ALONE = "Copy without waiting, once the loader pins its memory"
+_STREAMS = Wording(
+    regex(r"\bcuda\.(?:Stream|ExternalStream)\("), ("cuda.Stream(", "cuda.ExternalStream(")
+)
+"""Words without which all that a program launches on a device is in one order."""
 _NOTES = {
+    "streams": "Code on a stream of its own that reads the batch has to wait for the copy.",
     "cast": "The cast then runs on the device instead of on the host.",
     "object": "An object other than a tensor may have a .to() that takes no non_blocking.",
     "device": "On a device other than CUDA the copy may not have ended when the host goes on.",
@@ -539,6 +546,8 @@ def _fix(module: Module, transfer: Transfer, pins: _Pins) -> Fix | None:
         whys.add(("pinned", PINNED))
     if _is_timed(module, transfer.call):
         whys.add(("timed", ""))
+    if said_somewhere(module, Holds(_STREAMS)):
+        whys.add(("streams", ""))
     said = one_sentence(note for why, note in _NOTES.items() if (why, "") in whys)
     granted = {name: _NOTES[why] for why, name in sorted(whys) if name}
     # Of moves in one statement, all change or none.
