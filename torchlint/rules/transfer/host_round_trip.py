@@ -157,6 +157,8 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         for name in trip.through
     )
     forced = forced or worked_on_by_host(module, trip.copy.node)
+    if trip.unknown and not forced:
+        return  # What that does on the host, torch may have no word for.
     equivalent = f"torch.{EQUIVALENTS[function]}" if function in EQUIVALENTS else "torch operations"
     yield Hit(
         node if trip.direct else trip.copy.node,

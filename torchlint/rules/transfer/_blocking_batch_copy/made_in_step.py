@@ -7,9 +7,11 @@ import libcst as cst
 from torchlint.rule import Module, Transfer, heat_of, inferred
 from torchlint.rules.transfer._blocking_batch_copy.batches import older_than_loops
 from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.code.tree import is_name, method_called
 from torchlint.semantic.device.host_reads import host_copy, scalar_reads
 from torchlint.semantic.device.uploads import host_data, tensor_data, upload_of
 from torchlint.semantic.question import question
+from torchlint.semantic.time.loops import has_model_call
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values import definitions_behind
 from torchlint.semantic.values.value import CPU
@@ -35,13 +37,13 @@ def made_in_step(module: Module, node: cst.Call, transfer: Transfer | None) -> b
 
 
 def _in_training(module: Module, node: cst.CSTNode) -> bool:
-    """Say whether a place runs in each training step, makes a batch, or is a part of a loss or of a
-    pass that trains: what generates or encodes has nothing to overlap with."""
+    """Say whether a place runs in each training step, makes a batch, or is a part of a loss: a pass
+    of a network gets what its callers have, and may have nothing to overlap with."""
     heat = heat_of(module, node)
     role = heat.why[-1].node if heat.why else None
     return heat.train or (
         isinstance(role, cst.FunctionDef)
-        and (role.name.value in ("forward", "__next__") or "loss" in role.name.value.lower())
+        and (role.name.value == "__next__" or "loss" in role.name.value.lower())
     )
 
 
@@ -94,9 +96,23 @@ def _of_host(module: Module, data: cst.BaseExpression) -> bool:
     tensors = value.tensor or (value.item is not None and value.item.tensor)
     if tensors or value.kind in ("number", "shape") or _was_on_device(module, data):
         return False
+    if isinstance(data, cst.Name) and _is_filled_here(module, data):
+        return False
     # A few numbers in a pass are as many as their sizes; an empty list is no copy.
     few = 0 if heat_of(module, data).train else _FEW_NUMBERS
     return not isinstance(data, cst.List) or len(data.elements) > few
+
+
+def _is_filled_here(module: Module, data: cst.Name) -> bool:
+    """Say whether a loop that runs a network appends to a list, as to the rewards of an episode:
+    nobody has them before."""
+    return any(
+        method_called(call) == "append"
+        and is_name(call.func.value, data.value)
+        and any(has_model_call(module, loop) for loop in module.loops(call))
+        for call in module.within(module.scope(data), cst.Call)
+        if isinstance(call.func, cst.Attribute)
+    )
 
 
 def _was_on_device(module: Module, data: cst.BaseExpression) -> bool:

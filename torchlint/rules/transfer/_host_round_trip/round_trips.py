@@ -30,6 +30,7 @@ class RoundTrip:
         maker: the call that makes a tensor of host data, often inside `back`.
         direct: the whole trip is one expression.
         through: the dotted names of the functions that it passes on the host.
+        unknown: whether it also passes a method of an object of which nothing is known.
     """
 
     copy: HostRead
@@ -37,6 +38,7 @@ class RoundTrip:
     maker: cst.Call
     direct: bool
     through: tuple[str, ...]
+    unknown: bool
 
 
 SENDS = (*ops.DATA_FACTORIES, *(f".{name}" for name in MOVES))
@@ -53,14 +55,17 @@ def round_trip(module: Module, back: cst.Call) -> RoundTrip | None:
     if maker is None or not maker.args:
         return None
     through: list[str] = []
+    unknown = False
     data = maker.args[0].value
     for expr in _sources(module, data, maker, set()):
         for call in module.within(expr, cst.Call):
             copy = host_copy(module, call)
             if copy is not None:
-                return RoundTrip(copy, back, maker, module.is_within(call, data), tuple(through))
-            if _is_given(module, call.func) or _runs_elsewhere(module, call):
+                direct = module.is_within(call, data)
+                return RoundTrip(copy, back, maker, direct, tuple(through), unknown)
+            if _is_given(module, call.func):
                 return None  # What that does on the host, torch has no word for.
+            unknown = unknown or _runs_elsewhere(module, call)
             through.append(module.called(call))
     return None
 
