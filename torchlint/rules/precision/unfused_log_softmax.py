@@ -57,6 +57,13 @@ Already fused.
 loss = F.nll_loss(F.log_softmax(z, dim=-1), y) - F.logsigmoid(z).mean()
 ```
 
+Where an infinity or -1e9 was written into the logits, the loss of their probabilities stays finite,
+as `binary_cross_entropy` cuts logarithms off at -100.
+```python
+hidden = z.masked_fill(z > 1, -1e9)
+loss = F.binary_cross_entropy(torch.sigmoid(hidden), torch.ones_like(z))
+```
+
 Without autograd, probabilities are for people, and speed is elsewhere.
 ```python
 with torch.no_grad():
@@ -92,6 +99,7 @@ from torchlint.semantic.code.names import one_by_one
 from torchlint.semantic.code.reaching import definitions_of, readers_of, sole_use
 from torchlint.semantic.time.autograd import no_grad
 from torchlint.semantic.torch import ops
+from torchlint.semantic.uses.fills import filled
 from torchlint.semantic.values.operations import operation_of
 
 _LAYERS = ops.values("is", "layer")
@@ -156,6 +164,9 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
                 node, message=_TWICE, severity=Severity.ERROR, fix=_direct(module, node, inner)
             )
     elif kind == "sigmoid":
+        logits = _logits(module, inner) if inner is not None else None
+        if logits is not None and filled(module, logits):
+            return
         remedy = (
             "BCEWithLogitsLoss" if found.name == "BCELoss" else "binary_cross_entropy_with_logits"
         )

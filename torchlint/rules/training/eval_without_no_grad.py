@@ -147,6 +147,7 @@ from torchlint.rules.training._eval_without_no_grad.inference import (
     may_matter,
     may_run_backward,
     only_evaluated,
+    serves_training,
     still_by_project,
     switched_off_elsewhere,
     trains_nothing,
@@ -285,7 +286,11 @@ def _evaluates(module: Module, node: cst.Call) -> bool:
     off = off or _without_graph(module, node) or still_by_project(module, node.func)
     off = off or switched_off_elsewhere(module, node) or decides_on_autograd(module, node)
     off = off or any(proves_no_grad(module, place) for place in homes)
-    return not off and graph_fate(module, node) is not GraphOutcome.WANTED
+    if off:
+        return False
+    fate = graph_fate(module, node)
+    unknown = fate is GraphOutcome.UNKNOWN
+    return fate < GraphOutcome.UNKNOWN or (unknown and not serves_training(module, home))
 
 
 @rule.on(cst.Call, runs="train")

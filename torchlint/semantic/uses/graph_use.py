@@ -462,6 +462,17 @@ class _GraphSearch(ValueSearch):
         yield from _calls_elsewhere(self.module, function)
 
 
+@question(yes="`{0}` is called", no="no call of `{0}` is in view")
+def calls_in_view(module: Module, function: cst.FunctionDef) -> list[tuple[Module, cst.Call]]:
+    """Return the calls of a function in this file and in others, and those that may be of it: of a
+    method of its name."""
+    return [
+        *((module, site) for site in call_sites(module, function)),
+        *((caller.module, caller.call) for caller in callers_outside(module, function)),
+        *_calls_of_method(module, function),
+    ]
+
+
 def _calls_elsewhere(
     module: Module, function: cst.FunctionDef
 ) -> Iterator[tuple[Module, cst.Call]]:

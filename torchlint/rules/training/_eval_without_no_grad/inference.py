@@ -27,6 +27,7 @@ from torchlint.semantic.time.heat import callers_outside, may_be_hot
 from torchlint.semantic.torch.names import STEP_METHODS
 from torchlint.semantic.torch.spelling import ACTING, KEPT_STILL, called
 from torchlint.semantic.uses.gradients import differentiates, runs_without_graph, switches_off
+from torchlint.semantic.uses.graph_use import calls_in_view
 from torchlint.semantic.values import definitions_behind
 from torchlint.semantic.values.classes import is_network
 from torchlint.semantic.values.value import CPU
@@ -39,6 +40,9 @@ _GRADIENTS = regex(
     r"(^|_)(attack\w*|adv\w*|saliency|grad_?cam|cam|attribut\w*|langevin|inver(t|sion)|perturb\w*|optimi\w+|calibrat\w*|"
     r"train\w*|fit|learn|finetune|guid\w+)(_|$)",
     re.IGNORECASE,
+)
+_TRAINING = regex(
+    r"(^|_)(forward|loss\w*|objective|train\w*|fit|learn|update|step)(_|$)", re.IGNORECASE
 )
 _TRAINS = regex(r"\.(backward|step)\(")
 _UNIT_TEST = regex(r"^test_\w+$")
@@ -77,6 +81,27 @@ def only_evaluated(module: Module, function: cst.CSTNode) -> bool:
         or only_evaluated(module, module.scope(site))
         for site in sites
     )
+
+
+@question(
+    yes="a forward pass or a loss is made of what `{0}` gives",
+    no="no forward pass or loss in view is made of what `{0}` gives",
+)
+def serves_training(module: Module, function: cst.CSTNode) -> bool:
+    """Say whether code that may train, a forward pass or what is called a loss, takes what a
+    function gives, whatever that is called: ``self.predict(x)`` in ``forward``."""
+    if not isinstance(function, cst.FunctionDef):
+        return False
+    for where, site in calls_in_view(module, function):
+        home = where.function(site)
+        if home is None or home is function or no_grad(where, site) is True:
+            continue
+        if not _evaluates_itself(where, home) and _TRAINING.search(home.name.value):
+            if not only_evaluated(where, home):
+                return True
+        elif serves_training(where, home):
+            return True
+    return False
 
 
 def _evaluates_itself(module: Module, function: cst.FunctionDef) -> bool:
