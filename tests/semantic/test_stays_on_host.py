@@ -223,7 +223,10 @@ if __name__ == "__main__":
 SCORES = (
     "import torch\nfrom train import Net\nmodel = Net()\nmodel.load_state_dict(torch.load('w'))\n"
 )
-OFFERED = "[build-system]\nrequires = ['setuptools']\n[project]\nname = 'nets'\ndescription = 'Nets for games'\n"
+OFFERED = (
+    "[build-system]\nrequires = ['setuptools']\n[project]\nname = 'nets'\n"
+    "description = 'Nets for games'\n"
+)
 
 
 @pytest.mark.parametrize(
