@@ -669,3 +669,28 @@ def fit(loader):
 """
     found = messages(program, "TL504")
     assert sum("loses its state" in each for each in found) == said
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("if self.add:\n            return sum(x)\n        return torch.cat(x, dim=1)", 0),
+        ("total = sum(x)\n        return self.net(total), torch.stack(tensors=x)", 0),
+        ("total = sum(x)\n        x = torch.cat(x, 1)\n        return self.net(x) + total", 0),
+        ("y = torch.vstack(x)\n        return y + max(x)", 0),
+        ("if self.add:\n            return sum(x)\n        return torch.cat([x, x], dim=1)", 1),
+        ("if self.add:\n            return sum(x)\n        return torch.relu(x)", 1),
+        ("x = self.net(x)\n        return sum(x.flatten()), torch.cat((x,))", 1),
+    ],
+)
+def test_what_a_function_joins_is_a_list(body: str, said: int) -> None:
+    program = f"""\
+class Merge(nn.Module):
+    def __init__(self, add):
+        super().__init__()
+        self.add, self.net = add, nn.Linear(8, 8)
+
+    def forward(self, x):
+        {body}
+"""
+    assert len(messages(program, "TL605")) == said

@@ -138,3 +138,53 @@ def test_another_file_may_need_the_bias(
         runpy.run_path("train.py", run_name="__main__")
     finally:
         sys.modules.pop("net", None)
+
+
+TRAINS = """\
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU())
+
+    def forward(self, x):
+        return self.layers(x)
+
+
+torch.save(Net().state_dict(), "net.pt")
+"""
+OTHER = TRAINS.replace('torch.save(Net().state_dict(), "net.pt")\n', "")
+LOADED = (
+    "import torch\nfrom other import Net\nnet = Net()\nnet.load_state_dict(torch.load('net.pt'))\n"
+)
+RENAMED = {"other.py": OTHER.replace("class Net", "class Other")}
+
+
+@pytest.mark.parametrize(
+    ("files", "applied"),
+    [
+        ({"other.py": OTHER, "track.py": LOADED}, False),
+        ({"track.py": OTHER + "net = Net()\nnet.load_state_dict(torch.load('net.pt'))\n"}, False),
+        ({"sub/other.py": OTHER, "sub/track.py": LOADED}, False),
+        ({"other.py": OTHER}, True),
+        ({**RENAMED, "track.py": LOADED.replace("Net", "Other")}, True),
+        ({"track.py": "# class Net loads by load_state_dict(\nclass Network: ...\n"}, True),
+    ],
+)
+def test_a_copy_of_the_class_elsewhere_keeps_its_bias(
+    tmp_path: Path, files: dict[str, str], applied: bool
+) -> None:
+    """Weights that one saves are loaded into the other, in a program that does not import it."""
+    forget()
+    (tmp_path / "sub").mkdir()
+    for name, text in {"train.py": TRAINS, **files}.items():
+        (tmp_path / name).write_text(text)
+    done = analyse_job(
+        job(TRAINS, name="train.py", codes=frozenset({"TL409"}), fix="unsafe", root=str(tmp_path))
+    )
+    assert len(done.findings) == (0 if applied else 1)
+    assert all("class `Net`, too" in each.message for each in done.findings)
+    assert ("bias=False" in (done.after or "")) is applied

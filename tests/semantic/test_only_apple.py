@@ -1,4 +1,5 @@
-"""Pinned memory is no advice to a program for Apple's device alone."""
+"""Pinned memory and kernels for lists of tensors are no advice to a program for Apple's device
+alone."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.checking import job
+from tests.checking import check, job
 from torchlint.run.projects import forget
 from torchlint.run.worker import analyse_job
 
@@ -73,3 +74,45 @@ def test_what_a_file_chooses(device: str, pinned: set[str], tmp_path: Path) -> N
 )
 def test_what_another_file_chooses(device: str, pinned: set[str], tmp_path: Path) -> None:
     assert codes(tmp_path, run=f"{HEAD}{device}{START}", steps=TRAIN) == pinned
+
+
+AVERAGE = (
+    "for a, b in zip(slow.parameters(), model.parameters()):\n            a.data.lerp_(b.data, 0.1)"
+)
+CLIP = "for p in model.parameters():\n            p.grad.clamp_(-1, 1)"
+PENALTY = "loss = loss + sum(p.square().sum() for p in model.parameters())"
+MPS = "torch.device('mps')"
+BOTH = "'mps' if torch.backends.mps.is_available() else 'cuda'"
+
+
+@pytest.mark.parametrize(
+    ("device", "work", "count"),
+    [
+        *((MPS, work, 0) for work in (AVERAGE, CLIP, PENALTY)),
+        *((BOTH, work, 1) for work in (AVERAGE, CLIP, PENALTY)),
+        ("pick()", AVERAGE, 1),
+    ],
+)
+def test_lists_of_parameters(device: str, work: str, count: int) -> None:
+    program = f"""\
+{HEAD}from nets import Net, Slow
+device = {device}
+model, slow = Net().to(device), Slow().to(device)
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+def train(loader):
+    for x, y in loader:
+        loss = nn.functional.cross_entropy(model(x.to(device)), y.to(device))
+        opt.zero_grad()
+        loss.backward()
+        {work}
+        opt.step()
+"""
+    found = check(program, codes=frozenset({"TL510"})).findings
+    assert len(found) == count
+
+
+@pytest.mark.parametrize(("device", "pinned"), [(MPS, False), (BOTH, True), ("pick()", True)])
+def test_what_workers_would_pin(device: str, pinned: bool) -> None:
+    source = f"{HEAD}device = {device}\n{RUN.replace(', num_workers=4', '')}"
+    found = check(source, codes=frozenset({"TL201"})).findings
+    assert [("pin_memory" in each.message) for each in found] == [pinned]

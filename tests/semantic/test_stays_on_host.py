@@ -195,3 +195,70 @@ def test_a_device_from_another_file_may_be_rejected(
         "run.py": f"{HEAD}from steps import train\n{device}train(Net(), loader, opt, device)\n",
     }
     assert on_accelerator(analysed(tmp_path, files, "steps.py")) is accelerated
+
+
+TRAINS = f"""{HEAD}
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Linear(8, 3)
+
+    def forward(self, x):
+        return self.net(x)
+
+
+def train(model, x, y):
+    opt = torch.optim.Adam(model.parameters())
+    for i in range(0, len(x), 8):
+        loss = nn.functional.cross_entropy(model(x[i : i + 8]), y[i : i + 8])
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+
+
+if __name__ == "__main__":
+    train(Net(), torch.ones(99, 8), torch.zeros(99).long())
+"""
+SCORES = (
+    "import torch\nfrom train import Net\nmodel = Net()\nmodel.load_state_dict(torch.load('w'))\n"
+)
+OFFERED = (
+    "[build-system]\nrequires = ['setuptools']\n[project]\nname = 'nets'\n"
+    "description = 'Nets for games'\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("files", "accelerated"),
+    [
+        ({"score.py": f"{SCORES}print(model(torch.ones(1, 8)).argmax().item())\n"}, False),
+        ({"score.py": SCORES, "play.py": "import score\n"}, False),
+        (
+            {
+                "search.py": "from train import Net, train\n",
+                "pyproject.toml": "[project]\nname='x'",
+            },
+            False,
+        ),
+        ({"score.py": f"{SCORES}model.cuda()\n"}, True),
+        ({"score.py": f"{SCORES}for device in DEVICES:\n    model.to(device)\n"}, True),
+        ({"score.py": SCORES, "conf.py": "import train\naccelerator = 'gpu'\n"}, True),
+        (
+            {
+                "nets/__init__.py": "from .train import Net",
+                "nets/train.py": TRAINS,
+                "pyproject.toml": OFFERED,
+            },
+            True,
+        ),
+    ],
+)
+def test_a_program_that_others_use_stays_on_the_host(
+    tmp_path: Path, files: dict[str, str], accelerated: bool
+) -> None:
+    """But not where it is offered to others, whose device nobody knows."""
+    (tmp_path / "nets").mkdir()
+    files = {"train.py": TRAINS, **files}
+    asked = "nets/train.py" if "nets/train.py" in files else "train.py"
+    assert on_accelerator(analysed(tmp_path, files, asked)) is accelerated

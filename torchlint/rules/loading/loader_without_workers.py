@@ -172,6 +172,7 @@ from torchlint.semantic.time.entry_points import called_out_of_view
 from torchlint.semantic.time.loops import LoopKind, loop_kind
 from torchlint.semantic.values import definitions_behind
 from torchlint.semantic.values.accelerator import stays_on_host, trains_on_cpu
+from torchlint.semantic.values.apple import only_apple
 from torchlint.semantic.values.classes import in_lightning
 from torchlint.semantic.values.kept import MUTATORS
 
@@ -288,7 +289,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 
 def _pin(module: Module, node: cst.Call) -> str:
-    if pins_memory(module, node) is not False:
+    if pins_memory(module, node) is not False or only_apple(module):
         return ""
     return _PIN if expanded_in_batch(module, node) is None else _PIN_COPIED
 

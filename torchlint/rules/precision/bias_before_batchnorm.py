@@ -55,7 +55,8 @@ afterwards draw other initial weights, and outputs in eval mode differ until a b
 has settled. Where a file of the program loads weights, or this one speaks of pretrained ones, the fix is
 only suggested, as for a layer that a package offers to others and that no file of the project makes, and where it, or another file of the program, reads a `.bias` without a test for `None` (to initialise
 layers, say), counts biases, asserts a number of parameters, or pairs the parameters of two networks
-of which none is a copy, there is none.
+of which none is a copy, there is none; nor where another file of a project that loads weights has
+a class of the same name, which would keep its bias.
 
 ## Measure
 A forward and a backward pass in training mode. Little is expected: what is saved is an addition and
@@ -74,6 +75,7 @@ out.sum().backward()
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator
 
@@ -139,6 +141,7 @@ _NOTE = (
 )
 
 _SAVED = " Weights saved with the bias then have to lose it{shift}."
+_COPIED = " Another file has a class `{cls}`, too, and weights are loaded here: change both."
 _SHIFT = ", and the norm's running_mean as much"
 
 rule = Rule(
@@ -174,11 +177,15 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     layer, norm = (module.called(n).rpartition(".")[2] for n in (node, norms[0]))
     message = None
-    if said_somewhere(module, _reads_weights):
+    copied = cls is not None and _keeps_copy(module, cls.name.value)
+    if copied:
+        message = rule.message + _COPIED
+    elif said_somewhere(module, _reads_weights):
         message = rule.message + _SAVED
     shift = _SHIFT if module.name(norms[0].func) in _NORMS else ""
     words = {"layer": layer, "norm": norm, "shift": shift}
-    yield Hit(node, words, _fix(module, node), message=message)
+    words["cls"] = cls.name.value if cls is not None else ""
+    yield Hit(node, words, None if copied else _fix(module, node), message=message)
 
 
 def _cancels(module: Module, layer: cst.Call, norm: cst.Call) -> bool:
@@ -279,6 +286,20 @@ def _fix(module: Module, node: cst.Call) -> Fix | None:
             (edit,), Safety.SUGGESTION, "Pass bias=False, unless saved weights hold this bias"
         )
     return Fix((edit,), Safety.UNSAFE, "Pass bias=False", _NOTE)
+
+
+def _keeps_copy(module: Module, cls: str) -> bool:
+    """Say whether another file of the project, which need not run with this one, defines a class of
+    the same name, and one of them loads weights: those that this class saves, maybe."""
+    say = module.outside.others_say
+    defined = functools.partial(_defines, cls)
+    return say(defined, anywhere=True) is True and (
+        _reads_weights(module.text) or say(_reads_weights, anywhere=True) is True
+    )
+
+
+def _defines(cls: str, text: str) -> bool:
+    return re.search(rf"^[^\S\n]*class\s+{cls}\b", text, re.MULTILINE) is not None
 
 
 def _reads_weights(text: str) -> bool:

@@ -20,7 +20,8 @@ package makes it, that its constructor adds layers in a loop, or that more than 
 launched. Silent: `p.data = other`, which binds another tensor and launches nothing, a copy between
 the host and a device, which no list makes faster, an attribute that holds the parameters of one
 layer, perhaps a single tensor, a penalty on one part of a network, copies for a torch before 2.1,
-which has no `torch._foreach_copy_`, and where what lies on CUDA has left the function.
+which has no `torch._foreach_copy_`, where what lies on CUDA has left the function, and a
+program for Apple's device alone, which has no such kernels: there a list is taken apart again.
 
 ## Setup
 ```python
@@ -131,6 +132,7 @@ from torchlint.semantic.time.heat import callers_outside
 from torchlint.semantic.time.iterations import loop_sources
 from torchlint.semantic.time.once import runs_once
 from torchlint.semantic.time.step_overhead import compiled_by
+from torchlint.semantic.values.apple import only_apple
 
 _BY_NATURE = ON_GRADIENTS | {Work.AVERAGE}
 """What only a training step needs, whoever calls it."""
@@ -166,7 +168,12 @@ rule = Rule(
 @rule.on(cst.For)
 def check(node: cst.For, module: Module) -> Iterator[Hit]:
     work = work_on_parameters(module, node)
-    if work is None or compiled_by(module, node) is not None or _in_optimizer(module, node):
+    if (
+        work is None
+        or compiled_by(module, node) is not None
+        or only_apple(module)
+        or _in_optimizer(module, node)
+    ):
         return
     # Whether a function is the one for single tensors beside one that works on all of them at
     # once, as torch.optim calls and chooses them: ``_single_tensor_adam``, ``_multi_tensor_adam``.
@@ -265,7 +272,8 @@ def check_sums(node: cst.For | cst.CompFor, module: Module) -> Iterator[Hit]:
     """Find penalties and norms that are added up parameter by parameter."""
     if isinstance(node, cst.CompFor) and not _is_summed(module, node):
         return
-    if not adds_up_parameters(module, node) or compiled_by(module, node) is not None:
+    compiled = compiled_by(module, node) is not None
+    if compiled or not adds_up_parameters(module, node) or only_apple(module):
         return
     count, heat = _launches(module, node), heat_of(module, node)
     if not heat.step or (count is not None and count <= _FEW):
@@ -279,7 +287,7 @@ def check_sums(node: cst.For | cst.CompFor, module: Module) -> Iterator[Hit]:
 @rule.on(cst.For)
 def check_groups(node: cst.For, module: Module) -> Iterator[Hit]:
     """Find a loop that makes a group of its own of each parameter."""
-    if one_group_each(module, node):
+    if one_group_each(module, node) and not only_apple(module):
         yield Hit(node, message=_GROUPS)
 
 

@@ -196,16 +196,23 @@ class Outside:
         return self.project.failing_user(self.path, name) if self.project is not None else None
 
     def others_say(
-        self, test: Callable[[str], bool], *, near: bool = False, by_place: bool = False
+        self,
+        test: Callable[[str], bool],
+        *,
+        near: bool = False,
+        by_place: bool = False,
+        anywhere: bool = False,
     ) -> bool | None:
-        """Say whether a test holds for the text of any other file of the project; None where that
-        is too large.
+        """Say whether a test holds for the text of any other file that may run with this one; None
+        where the project is too large.
 
         `near` are those alone that hold the name of this file's module, `by_place` those alone that
-        meet it by what imports find where they stand.
+        meet it by what imports find where they stand, `anywhere` all files of the project.
         """
         return (
-            self.project.others_say(self.path, test, near=near, by_place=by_place)
+            self.project.others_say(
+                self.path, test, near=near, by_place=by_place, anywhere=anywhere
+            )
             if self.project is not None
             else False
         )

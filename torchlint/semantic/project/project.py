@@ -83,15 +83,16 @@ class Project:
         return self._beyond
 
     def others_say(
-        self, path: str, test: Test, *, near: bool, by_place: bool = False
+        self, path: str, test: Test, *, near: bool, by_place: bool = False, anywhere: bool = False
     ) -> bool | None:
         """Say whether a test holds for the text of any other file that may run with this one; None
         for too many files.
 
         `near` are those alone that hold the name of the file's module; `by_place` are those alone
-        that meet it by the files which imports find where they stand, not by names.
+        that meet it by the files which imports find where they stand, not by names; `anywhere`
+        those as well that run without it.
         """
-        which = "near" if near else "place" if by_place else ""
+        which = "near" if near else "place" if by_place else "all" if anywhere else ""
         name = name_of(test)
         if name is None:
             self.files.trail.asked.add(UNNAMED)

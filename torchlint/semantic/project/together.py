@@ -116,7 +116,9 @@ class Together:
         every = self.files.every()
         if every is None:
             return None
-        program = (self._meeting if which == "place" else self.program)(path, every)
+        program = frozenset(every)
+        if which != "all":
+            program = (self._meeting if which == "place" else self.program)(path, every)
         known = self._said.setdefault(key, Tested(set(), set(), set()))
 
         def counts(other: str) -> bool:

@@ -130,15 +130,16 @@ def stays_on_host(module: Module) -> bool:
     notebook = module.filename.endswith(".ipynb")
     if module.accelerator != "auto" or _speaks_of_one(module.text):
         return False
-    say = module.outside.others_say
-    if notebook or (_learns(module.text) and _is_program(module)):
-        return say(_moves, by_place=notebook) is False and (
-            notebook or module.outside.others_say(_anything, near=True) is False
-        )
+    say, own_run = module.outside.others_say, has_main_guard(module)
+    if (notebook or (_learns(module.text) and _is_program(module))) and (
+        say(_moves, by_place=notebook) is False and (notebook or say(_anything, near=True) is False)
+    ):
+        return True
     return (
-        not module.outside.offered()
+        not notebook
+        and not module.outside.offered()
         and not module.outside.of_library()
-        and say(_is_run) is True
+        and (own_run or say(_is_run) is True)
         and (_learns(module.text) or say(_learns) is True)
         and say(_speaks_of_one) is False
     )

@@ -1,5 +1,5 @@
-"""Whether a program computes on Apple's device (MPS), which has no float64 and takes no pinned
-memory."""
+"""Whether a program computes on Apple's device (MPS), which has no float64, no kernels for lists of
+tensors (``torch._foreach_*``), and takes no pinned memory."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ position, makes layers of, or brings to a device."""
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import libcst as cst
@@ -12,7 +12,7 @@ import libcst as cst
 from torchlint.base.regex import regex
 from torchlint.semantic.code.calls import bind
 from torchlint.semantic.code.flow import Flow
-from torchlint.semantic.code.names import Names, dotted_text
+from torchlint.semantic.code.names import Binding, Names, dotted_text
 from torchlint.semantic.code.scopes import Scopes
 from torchlint.semantic.code.tree import Tree, attr_of, is_name
 from torchlint.semantic.torch import ops
@@ -265,8 +265,9 @@ def _is_called(code: Code, node: cst.CSTNode) -> bool:
 
 
 def converted(code: Code, owner: cst.CSTNode) -> set[str]:
-    """Return the parameters of a function of which it makes tensors, ``torch.LongTensor(x)``, or
-    binds anew to a list made of them: what is done to that says nothing of what comes in."""
+    """Return the parameters of a function of which it makes tensors, ``torch.LongTensor(x)``, that
+    it joins, ``torch.cat(x)``, or binds anew to a list made of them: what is done to that says
+    nothing of what comes in, or it is a list."""
     table = code.names.tables.get(owner, {}) if isinstance(owner, cst.FunctionDef) else {}
     taken = {
         name for name, bindings in table.items() if any(each.kind == "param" for each in bindings)
@@ -275,13 +276,21 @@ def converted(code: Code, owner: cst.CSTNode) -> set[str]:
         first.value
         for call in (code.tree.within(owner, cst.Call) if taken else ())
         if call.args and isinstance(first := call.args[0].value, cst.Name)
-        if first.value in taken and code.names.name(call.func) in ops.DATA_FACTORIES
+        if first.value in taken
+        if (name := code.names.name(call.func)) in ops.DATA_FACTORIES
+        or (name in _JOINS and _comes_in(table[first.value], call))
     }
     return {
         name
         for name in taken
         if name in given or any(_is_listed(each.value, name) for each in table[name])
     }
+
+
+def _comes_in(bindings: Sequence[Binding], call: cst.Call) -> bool:
+    """Say whether what a call takes by a name is what comes in: nothing else is bound to it but
+    what the call gives."""
+    return all(each.kind == "param" or each.value is call for each in bindings)
 
 
 def _is_listed(node: cst.BaseExpression | None, name: str) -> bool:
