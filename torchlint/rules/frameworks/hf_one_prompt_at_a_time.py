@@ -67,6 +67,15 @@ def talk(model, tokenizer, questions):
     return history
 ```
 
+Each prompt has weights of its own.
+```python
+def edited(model, tokenizer, facts, weights):
+    for fact in facts:
+        model.load_state_dict(weights[fact], strict=False)
+        inputs = tokenizer(f"Q: {fact}\\nA:", return_tensors="pt").to("cuda")
+        print(tokenizer.decode(model.generate(**inputs)[0]))
+```
+
 A handful of prompts, to look at.
 ```python
 def show(model, tokenizer):
@@ -92,6 +101,7 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.rule import Hit, Module, Rule, keyword_argument
+from torchlint.rules.frameworks._hf_one_prompt_at_a_time.changes import changes_for_each
 from torchlint.rules.frameworks._hf_one_prompt_at_a_time.items import each_item
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import callees_of
@@ -137,6 +147,9 @@ def check_model(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     if (_is_text(module, text) or _is_one(module, node)) and each_item(module, text):
         decodes = attr_of(node.func) == "generate"
+        model = node.func.value if decodes and isinstance(node.func, cst.Attribute) else node.func
+        if changes_for_each(module, model, text):
+            return
         how = ' of them, padded on the left (padding_side="left")' if decodes else ", padded"
         what = "prompt" if decodes else "input"
         yield Hit(node, {"call": module.shown(node.func), "what": what, "how": how})

@@ -8,9 +8,18 @@ import libcst as cst
 
 from torchlint.base.records import frozen
 from torchlint.base.regex import regex
-from torchlint.semantic.code.flow import flow
+from torchlint.semantic.code.calls import bind
+from torchlint.semantic.code.flow import call_sites, flow
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.tree import COMPREHENSIONS, DISPLAYS, Loop, root_of
+from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.code.tree import (
+    COMPREHENSIONS,
+    DISPLAYS,
+    Loop,
+    is_name,
+    parameters_of,
+    root_of,
+)
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.values.facts import values
@@ -42,6 +51,7 @@ class Iterations:
     """Questions about the iterations of loops and comprehensions of one file."""
 
     def __init__(self, module: Module) -> None:
+        self.module = module
         self.tree = module.tree
         self.names = module.names
         self.flow = flow(module)
@@ -102,6 +112,56 @@ class Iterations:
             return -lower if lower is not None and lower < 0 and part.upper is None else None
         definition = self.names.sole_definition(node) if depth else None
         return self._length(definition, depth - 1) if definition is not None else None
+
+    def most(self, loop: Loop | cst.CompFor) -> int | None:
+        """Return the number of iterations that a loop has at most, as far as the source writes down
+        what it goes over, in the default of a parameter too; else None."""
+        if isinstance(loop, cst.While):
+            return None
+        found = [self._most(goes.iterated, 3) for goes in self.over(loop)]
+        return min((n for n in found if n), default=None)
+
+    def _most(self, node: cst.BaseExpression, depth: int) -> int | None:
+        if is_name(node, "None"):
+            return 0
+        length = self._length(node, depth)
+        if length is not None or not depth:
+            return length
+        parts: list[cst.BaseExpression | None] = [None]
+        match node:
+            case (
+                cst.ListComp(for_in=each) | cst.SetComp(for_in=each) | cst.GeneratorExp(for_in=each)
+            ) if each.inner_for_in is None:
+                parts = [each.iter]
+            case cst.Call(args=[cst.Arg(value=value), *_]) if (
+                self.names.name(node.func) in _WRAPPERS
+            ):
+                parts = [value]
+            case cst.IfExp(body=one, orelse=other) | cst.BooleanOperation(left=one, right=other):
+                parts = [one, other]
+            case cst.Name(value=name):
+                made = definitions_of(self.module, node)
+                parts = [part for each in made for part in self._given(each, name)] or parts
+        found = [None if part is None else self._most(part, depth - 1) for part in parts]
+        return None if None in found else max(n for n in found if n is not None)
+
+    def _given(self, definition: cst.CSTNode, name: str) -> Iterator[cst.BaseExpression | None]:
+        """Yield what a name is given: by an assignment, or as a parameter, by its default and by
+        the calls in the file."""
+        match definition:
+            case cst.Assign(targets=[cst.AssignTarget(target=cst.Name())], value=value):
+                yield value
+            case cst.FunctionDef():
+                yield next(
+                    (p.default for p in parameters_of(definition) if p.name.value == name), None
+                )
+                method = self.module.class_of(definition) is not None
+                for site in call_sites(self.module, definition):
+                    given = bind(definition, site, method)
+                    if name in given:
+                        yield given[name]
+            case _:
+                yield None
 
     def number(self, node: cst.CSTNode | None, depth: int = 2) -> int | None:
         """Return the whole number that an expression spells, also through one assignment."""

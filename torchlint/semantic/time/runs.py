@@ -187,7 +187,7 @@ class Runs:
         if isinstance(loop, cst.While):
             return False
         parts = (*self.tree.within(loop.target, cst.Name), *self._spelled(loop.iter))
-        count = self.iterations.count(loop)
+        count = self.iterations.most(loop)
         return (count is not None and count <= _HANDFUL) or any(
             _NO_DATA.search(part.value) for part in parts
         )

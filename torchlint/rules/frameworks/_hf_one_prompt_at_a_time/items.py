@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import libcst as cst
 
 from torchlint.base.regex import regex
@@ -9,6 +11,7 @@ from torchlint.rule import Module
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.calls import bind
 from torchlint.semantic.code.flow import call_sites
+from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import (
     COMPREHENSIONS,
@@ -50,6 +53,32 @@ def _given_items(module: Module, function: cst.FunctionDef, names: set[str]) -> 
     method = module.class_of(function) is not None
     given = (bind(function, site, method) for site in call_sites(module, function))
     return any(each_item(module, args[name]) for args in given for name in names if name in args)
+
+
+def regions_of(
+    module: Module,
+    node: cst.BaseExpression,
+    beside: cst.BaseExpression,
+    seen: frozenset[cst.FunctionDef] = frozenset(),
+) -> Iterator[tuple[cst.CSTNode, cst.BaseExpression]]:
+    """Yield the code that runs once for each item of which an expression is made, and what another
+    expression beside it is there: a loop's body, and that of a function that is called with it."""
+    found = _Origins(module, node)
+    yield from ((loop.body, beside) for loop in found.loops if isinstance(loop, cst.For))
+    for function in found.parameters.keys() - seen:
+        yield function.body, beside
+        for site in call_sites(module, function):
+            args = bind(function, site, module.class_of(function) is not None)
+            inner = beside if dotted_text(beside) in args else _wrapped(module, beside)
+            outer = args.get(dotted_text(inner) or "", inner)
+            for name in found.parameters[function] & args.keys():
+                yield from regions_of(module, args[name], outer, seen | {function})
+
+
+def _wrapped(module: Module, model: cst.BaseExpression) -> cst.BaseExpression:
+    """Return the model that another holds: that of ``get_peft_model(base, config)``."""
+    made = sole_definition(module, model) or model
+    return made.args[0].value if isinstance(made, cst.Call) and made.args else made
 
 
 class _Origins:

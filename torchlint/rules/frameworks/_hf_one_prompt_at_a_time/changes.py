@@ -1,0 +1,105 @@
+"""Whether a model is another one for each item: its weights, adapters or hooks change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torchlint.base.regex import regex
+from torchlint.rule import Module
+from torchlint.rules.frameworks._hf_one_prompt_at_a_time.items import each_item, regions_of
+from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.code.tree import attr_of, last_name, method_called
+from torchlint.semantic.question import question
+
+_PARTS = frozenset(
+    "parameters named_parameters state_dict modules named_modules children named_children "
+    "get_submodule get_parameter items values detach".split()
+)
+_CHANGES = regex(
+    r"(^|_)(set|load|add|delete|enable|disable|merge|unmerge|fuse|unfuse|register|remove|apply|inject|"
+    r"patch|edit|steer\w*|hooks?|insert|replace|swap|reset|update|ablate|interven\w*)(_|$)"
+)
+_FACTS = ("device", "dtype", "config", "generation_config")
+_HANDED = ("zip", "enumerate", "list", "dict")
+_SAME = ("requires_grad_", "share_memory_")
+_TRAINS = ("backward", "step")
+
+
+@question(
+    yes="what `{0}` is, or its weights, change from item to item",
+    no="`{0}` is seen to be the same model for each item",
+)
+def changes_for_each(module: Module, model: cst.BaseExpression, text: cst.BaseExpression) -> bool:
+    """Say whether a model is made of the item of which a text is made, or is changed where that
+    item is worked on: by other weights, an adapter, a hook, a training step."""
+    made = definitions_of(module, model) if isinstance(model, cst.Name) else []
+    values = [each.value for each in made if isinstance(each, cst.Assign)]
+    return any(each_item(module, value) for value in values) or any(
+        _changes(module, region, name) for region, name in regions_of(module, text, model)
+    )
+
+
+def _changes(module: Module, region: cst.CSTNode, model: cst.BaseExpression) -> bool:
+    known = {module.source_of(model)}
+    for each in module.within(region, cst.Assign, cst.For):
+        match each:
+            case cst.For(target=target, iter=source):
+                targets = [target]
+            case cst.Assign(targets=several, value=source):
+                targets = [one.target for one in several]
+            case _:
+                continue
+        if any(_is_part(module, part, known) for part in (source, *_handed(source))):
+            known |= {name.value for one in targets for name in module.within(one, cst.Name)}
+    for place in module.within(region, cst.Call, cst.AssignTarget, cst.AugAssign, cst.WithItem):
+        if _changes_here(module, place, known):
+            return True
+    return False
+
+
+def _handed(source: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """Yield what is handed to ``zip``, ``enumerate`` or the like."""
+    if isinstance(source, cst.Call) and last_name(source.func) in (
+        "zip",
+        "enumerate",
+        "list",
+        "dict",
+    ):
+        yield from (arg.value for arg in source.args)
+
+
+def _is_part(module: Module, node: cst.BaseExpression, known: set[str]) -> bool:
+    """Say whether an expression is a model, or a part of it."""
+    while module.source_of(node) not in known:
+        match node:
+            case cst.Attribute(value=value, attr=attr) if attr.value not in _FACTS:
+                node = value
+            case cst.Subscript(value=value):
+                node = value
+            case cst.Call(func=cst.Attribute(value=value)) if attr_of(node.func) in _PARTS:
+                node = value
+            case _:
+                return False
+    return True
+
+
+def _changes_here(module: Module, place: cst.CSTNode, known: set[str]) -> bool:
+    match place:
+        case (
+            cst.AssignTarget(target=(cst.Attribute(value=held) | cst.Subscript(value=held)))
+            | cst.AugAssign(target=(cst.Attribute(value=held) | cst.Subscript(value=held)))
+        ):
+            return _is_part(module, held, known)
+        case cst.WithItem(item=cst.Call(args=args)):
+            return any(module.source_of(arg.value) in known for arg in args)
+        case cst.Call(func=cst.Attribute(value=held), args=args) if _is_part(module, held, known):
+            name = method_called(place) or ""
+            return bool(_CHANGES.search(name)) or (name.endswith("_") and name not in _SAME)
+        case cst.Call(func=func, args=args):
+            if method_called(place) in _TRAINS:
+                return True
+            given = any(_is_part(module, arg.value, known) for arg in args)
+            return given and bool(_CHANGES.search(last_name(func)))
+    return False
