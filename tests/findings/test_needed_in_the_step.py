@@ -469,3 +469,45 @@ def test_what_a_bar_shows_of_a_list_is_to_be_shown_less_often(
     findings = check(source, codes=frozenset({code})).findings
     assert findings
     assert all(("uses it right away" in each.message) is shown for each in findings), findings
+
+
+DETECTED = """\
+import torch
+from torchvision.models.detection import fasterrcnn_resnet50_fpn
+
+model = fasterrcnn_resnet50_fpn().to("cuda").eval()
+
+
+def detect(image):
+    with torch.no_grad():
+        found = model([image.to("cuda")])[0]
+    boxes, scores = found["boxes"].cpu(), found["scores"]
+    return boxes, scores
+
+
+def follow(boxes, tracker):
+    for box in boxes:
+        tracker.update(box.numpy())
+
+
+def run(images, tracker, rows):
+    for image in images:
+        {line}
+    return rows
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "at_once"),
+    [
+        ("boxes, _ = detect(image)\n        for box in boxes: tracker.update(box)", True),
+        ("at, how = detect(image)\n        for b, s in zip(at, how): tracker.update(b, s)", True),
+        ("boxes, _ = detect(image)\n        follow(boxes, tracker)", True),
+        ("boxes, _ = detect(image)\n        rows.append(boxes)", False),
+        ("boxes, _ = detect(image)\n        for _ in range(len(boxes)): rows.append(0)", False),
+        ("boxes, scores = detect(image)\n        for each in scores: tracker.add(each)", False),
+    ],
+)
+def test_a_caller_goes_over_the_copy_in_the_step(line: str, at_once: bool, tmp_path: Path) -> None:
+    found = of("TL113", line, DETECTED, tmp_path)
+    assert ["in that step" in each.message for each in found] == [at_once]

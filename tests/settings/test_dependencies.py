@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from torchlint.settings.dependencies import Declared, declared_above, declared_in
+from torchlint.settings.dependencies import Declared, declared_above, declared_in, watched
 from torchlint.settings.files import find_config
 from torchlint.settings.keys import CONFIGURED
 from torchlint.settings.load import in_folder, load_settings
+from torchlint.settings.versions import DEFAULT_TORCH
 
 SETUP = """
 from setuptools import setup
@@ -268,3 +269,34 @@ def test_a_list_of_a_folder_takes_the_place_of_the_one_above_it(tmp_path: Path) 
         in_folder(settings, str(tmp_path / name), {}).newest_torch for name in ("open", "fast")
     ]
     assert found == [None, (2, 2)]
+
+
+@pytest.mark.parametrize(
+    ("files", "bound"),
+    [
+        ({"README.md": "# Nets\n```shell\ntorch >= 1.6.0\n```\n"}, (1, 6)),
+        ({"README.rst": "Needs\n\n- PyTorch>=1.7\n", "requirements.txt": "torch\n"}, (1, 7)),
+        ({"README.md": "It works with PyTorch 1.9+ on Linux.\n", "net/README.md": ""}, (1, 9)),
+        ({"README.md": "torch >= 1.6.0\n", "requirements.txt": "torch>=2.5\n"}, (2, 5)),
+        ({"README.md": "# Nets\n", "net/README.md": "torch >= 1.6.0\n"}, None),
+        ({"README.md": "torchvision >= 0.7\nResults are of PyTorch 1.6.\n"}, None),
+        ({"NOTES.md": "torch >= 1.6.0\n"}, None),
+    ],
+)
+def test_a_readme_says_what_no_list_says(
+    tmp_path: Path, files: dict[str, str], bound: tuple[int, int] | None
+) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "net").mkdir()
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    settings = load_settings(None, start=str(tmp_path))
+    inner = in_folder(settings, str(tmp_path / "net"), {})
+    for each in (settings, inner):
+        assert each.target_torch == (bound or DEFAULT_TORCH)
+        assert bool(each.target_torch_from) is (bound is not None)
+
+
+def test_a_run_is_done_again_when_the_readme_changed(tmp_path: Path) -> None:
+    names = [os.path.basename(path) for path in watched(str(tmp_path))]
+    assert "README.md" in names

@@ -1,4 +1,4 @@
-"""Which torch a project is for, where only its lists of dependencies say so.
+"""Which torch a project is for, where only its lists of dependencies, or its README, say so.
 
 They come with the code that is checked, so they are read as text from a stranger: only regular
 files of at most `MAX_BYTES`, nothing is run, parsed as Python, or fetched, and what cannot be read
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from torchlint.base.errors import ConfigError, SourceError
@@ -44,6 +44,7 @@ _NAMES = (
     "environment.yaml",
     "requirements.txt",
 )
+_READMES = ("README.md", "README.rst", "README.txt", "README", "readme.md")
 _LISTS = regex(r"[\w.-]*requirements[\w.-]*\.txt")
 _FOLDER = "requirements"
 _INSTALLED = ".dist-info"
@@ -77,8 +78,19 @@ _KEY = regex(r"^\s*install_requires\s*[=:]")
 def declared_in(folder: str) -> Declared | None:
     """Return what the lists of dependencies in one folder say: of several the lowest bound
     counts."""
+    return _lowest(lists_in(folder))
+
+
+def declared_at(root: str) -> Declared | None:
+    """Return what the lists of dependencies in the root of a project say, or else the torch that a
+    line of its README asks for."""
+    readmes = (os.path.join(root, name) for name in _READMES)
+    return declared_in(root) or _lowest(path for path in readmes if os.path.isfile(path))
+
+
+def _lowest(paths: Iterable[str]) -> Declared | None:
     found = []
-    for path in lists_in(folder):
+    for path in paths:
         required = _requirements(path)
         bound = lowest_torch(required)
         if bound is not None:
@@ -107,14 +119,16 @@ def declared_above(folder: str, root: str, memory: dict[str, Declared | None]) -
 
 
 def declared_over(folder: str) -> Declared | None:
-    """Return what the lists of dependencies in a folder say, or in the nearest one above it that
-    has any, up to the top of its git repository."""
-    while not (lists_in(folder) or os.path.lexists(os.path.join(folder, ".git"))):
+    """Return what the lists of dependencies in a folder say, or its README, or those in the nearest
+    folder above it that has any, up to the top of its git repository."""
+    while not (
+        lists_in(folder) or declared_at(folder) or os.path.lexists(os.path.join(folder, ".git"))
+    ):
         above = os.path.dirname(folder)
         if above == folder:
             return None
         folder = above
-    return declared_in(folder)
+    return declared_at(folder)
 
 
 def lists_in(folder: str) -> list[str]:
@@ -142,7 +156,7 @@ def lists_in(folder: str) -> list[str]:
 def watched(folder: str) -> Iterator[str]:
     """Yield the paths that decide on `declared_in`, those that may come included, but for new lists
     of other names."""
-    yield from (os.path.join(folder, name) for name in (*_NAMES, _FOLDER))
+    yield from (os.path.join(folder, name) for name in (*_NAMES, *_READMES, _FOLDER))
     yield from lists_in(folder)
 
 
@@ -233,9 +247,12 @@ def _of_metadata(text: str) -> Iterator[str]:
     required = [line.partition(":")[2].strip() for line in lines]
     yield from required
     if lowest_torch(required) is None:
-        lines = description.splitlines()
-        said = (_SAID.match(line) or _WORKS.search(line) for line in lines)
-        yield from (f"torch>={found[1]}" for found in said if found)
+        yield from _of_description(description)
+
+
+def _of_description(text: str) -> Iterator[str]:
+    said = (_SAID.match(line) or _WORKS.search(line) for line in text.splitlines())
+    yield from (f"torch>={found[1]}" for found in said if found)
 
 
 def _of_environment(text: str) -> Iterator[str]:
@@ -256,4 +273,5 @@ _READERS: Mapping[str, Callable[[str], Iterator[str]]] = {
     _METADATA: _of_metadata,
     "environment.yml": _of_environment,
     "environment.yaml": _of_environment,
+    **dict.fromkeys(_READMES, _of_description),
 }

@@ -20,6 +20,7 @@ from torchlint.settings import values
 from torchlint.settings.dependencies import (
     Declared,
     declared_above,
+    declared_at,
     declared_in,
     declared_over,
 )
@@ -239,14 +240,15 @@ def _check_rules(
 
 def _declared_torch(config: str | None, root: str) -> Declared | None:
     """Return the lower bound of torch in our pyproject.toml where it lies elsewhere, or in the
-    root's dependencies; where the root is but a folder that was named, in those above it."""
+    root's dependencies or its README; where the root is but a folder that was named, in those above
+    it."""
     folder = os.path.dirname(os.path.realpath(config)) if config else root
     elsewhere = (
         declared_in(folder)
         if folder != root and os.path.basename(config or "") == "pyproject.toml"
         else None
     )
-    return elsewhere or (declared_in(root) if config else declared_over(root))
+    return elsewhere or (declared_at(root) if config else declared_over(root))
 
 
 def in_folder(settings: Settings, folder: str, memory: dict[str, Declared | None]) -> Settings:

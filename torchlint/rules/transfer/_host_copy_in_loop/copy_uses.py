@@ -23,6 +23,7 @@ from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import inner_loop
 from torchlint.semantic.time.loops import LoopKind, loop_kind
 from torchlint.semantic.uses.elements import one_dimensional
+from torchlint.semantic.uses.host_needs import needed_by
 from torchlint.semantic.values.definitions_behind import functions
 from torchlint.semantic.values.value import CPU
 
@@ -124,16 +125,15 @@ def gives_elements(module: Module, copy: HostRead) -> bool:
 
 @question(remember=False)
 def is_iterated(module: Module, whole: cst.CSTNode) -> bool:
-    """Say whether a loop of the same turn goes over the copy, also beside others (``zip``)."""
-    around = set(module.loops(whole))
+    """Say whether a loop of the same turn goes over the copy, also beside others (``zip``), in a
+    function that takes it, or behind all calls that give it back."""
     return isinstance(module.parent(whole), _ITERATES) or any(
-        isinstance(place, cst.For)
-        and around.issubset(module.loops(place))
-        and not (
-            isinstance(place.iter, cst.Call) and module.name(place.iter.func) == "builtins.range"
-        )
-        for place in destinations(module, whole)
+        True for _ in needed_by(module, whole, _iterates, far=True)
     )
+
+
+def _iterates(module: Module, _: cst.CSTNode, place: cst.CSTNode) -> bool:
+    return isinstance(place, cst.For) and module.called(place.iter) != "builtins.range"
 
 
 @question(remember=False)
