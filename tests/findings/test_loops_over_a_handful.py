@@ -36,6 +36,7 @@ print(diagnose(torch.rand(8, 100, 8), None{given}))
         ("None", "steps = wanted or (0, 5, 20)", "", True),
         ("None", "steps = tuple(s for s in range(90) if s < 9)", "", True),
         ("None", "steps = [s + t for s in (0, 5) for t in range(40)]", "", True),
+        ("None", "steps = [torch.randint(s, (4,)) for s in (5, 9)]", "", True),
         ("None", "pass", "", True),
         ("(0, 5)", "steps = list_of(steps)", "", True),
     ],

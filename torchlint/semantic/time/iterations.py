@@ -129,10 +129,10 @@ class Iterations:
             return length
         parts: list[cst.BaseExpression | None] = [None]
         match node:
-            case (
-                cst.ListComp(for_in=each) | cst.SetComp(for_in=each) | cst.GeneratorExp(for_in=each)
-            ) if each.inner_for_in is None:
-                parts = [each.iter]
+            case cst.ListComp(elt=part, for_in=each) | cst.GeneratorExp(elt=part, for_in=each) if (
+                each.inner_for_in is None and part.deep_equals(each.target)
+            ):
+                parts = [each.iter]  # A choice of these; others may be made up to try something.
             case cst.Call(args=[cst.Arg(value=value), *_]) if (
                 self.names.name(node.func) in _WRAPPERS
             ):
