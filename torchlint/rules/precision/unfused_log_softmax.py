@@ -94,12 +94,12 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Severity, inferred
+from torchlint.rules.precision._unfused_log_softmax.fills import filled
 from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.names import one_by_one
 from torchlint.semantic.code.reaching import definitions_of, readers_of, sole_use
 from torchlint.semantic.time.autograd import no_grad
 from torchlint.semantic.torch import ops
-from torchlint.semantic.uses.fills import filled
 from torchlint.semantic.values.operations import operation_of
 
 _LAYERS = ops.values("is", "layer")

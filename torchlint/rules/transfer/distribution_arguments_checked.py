@@ -90,6 +90,7 @@ from torchlint.rule import (
     Severity,
     heat_of,
     keyword_argument,
+    on_device,
     with_keyword,
 )
 from torchlint.semantic.code.named_tests import Holds
@@ -98,7 +99,6 @@ from torchlint.semantic.code.tree import has_star
 from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.uses.unavoidable_syncs import waits_besides
-from torchlint.semantic.values.place import on_device
 
 _CHECKING = {
     "normal": "Normal",

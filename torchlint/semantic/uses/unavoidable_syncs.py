@@ -418,6 +418,7 @@ def _sized(module: Module, iteration: cst.CSTNode) -> list[cst.CSTNode]:
     ]
 
 
+@question(remember=False)
 def waits_besides(
     module: Module, node: cst.CSTNode, left: Collection[cst.CSTNode], *, likely: bool = False
 ) -> list[cst.BaseExpression]:

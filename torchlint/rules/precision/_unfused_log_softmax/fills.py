@@ -8,15 +8,14 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from torchlint.rule import Module, inferred
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.numbers import spelled_number
 from torchlint.semantic.code.reaching import assigned_to, definitions_of
 from torchlint.semantic.code.tree import attr_of, is_name, root_of
-from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.values.definitions_behind import returned
-from torchlint.semantic.values.inferred import inferred
 
 _LOW = -100
 """Below this a sigmoid is zero, or nearly so."""
