@@ -52,11 +52,12 @@ It is checked once, before the loop.
 prior = Normal(torch.zeros(2, device=device), torch.ones(2, device=device))
 ```
 
-Numbers of Python are checked where they are.
+What lies on the host is checked there.
 ```python
 def noise(loader):
     for state, _, _ in loader:
-        policy(state + Normal(0.0, 1.0).sample((4,)).to(device)).sum().backward()
+        spread = torch.ones(4)
+        policy(state + Normal(torch.zeros(4), spread).sample().to(device)).sum().backward()
 ```
 
 ## Fix safety
