@@ -1170,7 +1170,7 @@ def test_what_runs_out_of_memory_beside_others_runs_once_more_alone(tmp_path: Pa
         def __init__(self) -> None:
             """Start nothing."""
 
-        def _run(
+        def _run_all(
             self,
             runs: Any,
             waiting: list[int],
