@@ -303,10 +303,12 @@ train.py:16: return total / len(loader)
   No rule reports this line. These rules check such code:
   TL102 cpu-create-then-move: looked at `len(loader)`
       its last question: `loader` is a loader: it gives batches
+  TL103 blocking-batch-copy: looked at `len(loader)`
+      its last question: the line runs once for each call of train(): nothing shows that train() is
+        called in a step
   TL106 constant-moved-every-forward: looked at `len(loader)`
       its last question: `len(loader)` is not known to send host data to the device
-  Other rules that looked at it and found no match: TL101, TL103, TL110, TL113, TL115, TL404, TL501,
-    TL604.
+  Other rules that looked at it and found no match: TL101, TL110, TL113, TL115, TL404, TL501, TL604.
 
   How often
       runs once for each call of train(): nothing shows that train() is called in a step

@@ -82,6 +82,7 @@ NOTES = [
     ("TL207", "which raises on overflow"),
     ("TL207", "different dtypes in their common one"),
     ("TL114", "the device's generator"),
+    ("TL116", "no longer raise"),
     ("TL207", "raises for an empty list"),
     ("TL207", "which torch cannot resize"),
     ("TL208", "the shuffled order"),

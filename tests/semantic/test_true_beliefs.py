@@ -1028,3 +1028,9 @@ def test_a_list_of_tensors_of_no_network_lies_anywhere() -> None:
 def test_numbers_and_sizes_of_pictures_are_the_collate_functions(name: str, kind: str) -> None:
     source = f"def f(loader: DataLoader):\n    for x, {name} in loader:\n        probe({name})\n"
     assert value_of(source).kind == kind
+
+
+def test_a_loop_that_binds_nothing_is_no_fault() -> None:
+    loop = "for () in losses.items():\n        pass"
+    source = f"def f(losses):\n    {loop}\n    losses['a'].backward()\n    probe(losses['a'])\n"
+    assert value_of(source).kind == "?"

@@ -57,7 +57,8 @@ def holders(tree: Tree, owner: cst.CSTNode, trained: Collection[str]) -> frozens
     for loop in tree.within(owner, cst.For, cst.CompFor):
         match loop:
             case cst.For(target=target, iter=iterated) | cst.CompFor(target=target, iter=iterated):
-                its = target.elements[-1].value if isinstance(target, cst.Tuple) else target
+                row = isinstance(target, cst.Tuple) and target.elements
+                its = row[-1].value if row else target  # ``for () in pairs`` binds nothing.
                 if isinstance(its, cst.Name) and _values_of(iterated) in out:
                     out.add(its.value)
     return frozenset(out) - {"self", "cls"}
