@@ -19,6 +19,7 @@ from torchlint.semantic.values.value import CPU
 _NAMES = 3
 """Names of names that are looked behind."""
 _FEW_NUMBERS = 3
+"""So many numbers in a loss are sizes or bounds, and no data."""
 
 
 @question(remember=False)
