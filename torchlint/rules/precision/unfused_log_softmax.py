@@ -64,12 +64,6 @@ hidden = z.masked_fill(z > 1, -1e9)
 loss = F.binary_cross_entropy(torch.sigmoid(hidden), torch.ones_like(z))
 ```
 
-Without autograd, probabilities are for people, and speed is elsewhere.
-```python
-with torch.no_grad():
-    surprise = -torch.log(torch.softmax(z, dim=-1))
-```
-
 ## Fix safety
 Unsafe: results differ by rounding, and are finite where they were infinite; gradients there differ,
 too. A softmax in front of `cross_entropy` is applied once instead of twice, so the loss has other
