@@ -121,6 +121,40 @@ def test_a_loss_from_before_the_block_is_detached() -> None:
     assert "total += loss.detach()" in after(*line.split("\n"), around="if True:")
 
 
+def test_what_an_expression_computes_has_no_other_name() -> None:
+    loss, out = LOSS.removeprefix("loss = "), "out = model(x.to(device))"
+    assert f"losses.append({loss})\n" in after(f"losses.append({loss}.item())")
+    assert "append(torch.sum(out > 1) / len(x))\n" in after(
+        out, "losses.append((torch.sum(out > 1) / len(x)).item())"
+    )
+    assert "append(2 * out.sum())\n" in after(out, "losses.append(float(2 * out.sum()))")
+    assert "append(model(x.to(device)).detach().clone())\n" in after(
+        "losses.append(model(x.to(device)).item())"
+    )
+
+
+ROWS = """
+def evaluate(loader):
+    rows = []
+    with torch.no_grad():
+        for x, y in loader:
+            loss = criterion(model(x.to(device)), y.to(device))
+            rows.append(
+                {
+                    "loss": float(loss),
+                }
+            )
+    return report(rows)
+"""
+
+
+def test_a_statement_of_several_lines_keeps_its_shape() -> None:
+    new = fixed(HEAD + ROWS, "unsafe", codes=frozenset({"TL101"})).after
+    line = ROWS[ROWS.index("            rows.append") : ROWS.index("    return")]
+    line = textwrap.dedent(line).replace("(loss)", "(value)")
+    assert f"in pending_rows:\n{textwrap.indent(line, ' ' * 12)}" in new
+
+
 def test_lists_and_meters_too() -> None:
     assert "losses.append(loss)\n" in after(LOSS, "losses.append(loss.item())")
     assert "losses.append(loss)\n" in after(LOSS, "losses.append(loss.cpu())", code="TL113")

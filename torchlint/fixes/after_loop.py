@@ -62,9 +62,10 @@ def done_after_loop(module: Module, count: int, read: HostRead, logged: str) -> 
     append = cst.parse_statement(f"{pending}.append({f'({row})' if len(codes) > 1 else row})")
     assert isinstance(append, cst.SimpleStatementLine)
     new: dict[cst.CSTNode, cst.CSTNode] = {n: cst.Name(name) for n, name in names.items()}
-    lines = [swapped(each.line, new).body[0] for each in later.steps]
-    body = "\n".join(f"    {cst.Module(()).code_for_node(each)}" for each in lines)
-    replay = f"for {targets} in {pending}:\n{body}"
+    lines = [cst.SimpleStatementLine(swapped(each.line, new).body[:1]) for each in later.steps]
+    again = cst.ensure_type(cst.parse_statement(f"for {targets} in {pending}: pass"), cst.For)
+    again = again.with_changes(body=cst.IndentedBlock(lines))
+    replay = cst.Module(()).code_for_node(again).rstrip("\n")
     edits: list[NodeEdit] = [
         InsertBefore(loop, f"{pending} = []"),
         Replace(later.steps[0].line.body[0], append.body[0]),

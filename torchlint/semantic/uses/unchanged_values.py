@@ -64,7 +64,7 @@ def fresh_per_iteration(module: Module, tensor: cst.BaseExpression) -> bool:
 @question()
 def bound_per_iteration(module: Module, tensor: cst.BaseExpression) -> bool:
     """Say whether a tensor is made anew in each turn of the loop: by a name that nothing changes in
-    place there, or by a reduction; without a loop, in each call: by torch."""
+    place there, or as an expression that torch computes; without a loop, in each call: by torch."""
     iterations = module.loops(tensor)
     match tensor:
         case cst.Name() if not iterations:
@@ -85,8 +85,10 @@ def bound_per_iteration(module: Module, tensor: cst.BaseExpression) -> bool:
             if isinstance(inner, cst.Name):
                 return _fresh_and_unchanged(module, inner)
             return bound_per_iteration(module, inner)
-        case cst.Call(func=cst.Attribute(attr=cst.Name(method))):
-            return method in ops.REDUCTIONS
+        case cst.Call(func=cst.Attribute(attr=cst.Name(method))) if method in ops.REDUCTIONS:
+            return True
+        case cst.BinaryOperation() | cst.Call():
+            return not is_compiled(module, tensor) and _is_computed(module, tensor)
     return False
 
 

@@ -474,6 +474,8 @@ def read_after_loop(module: Module, read: HostRead) -> Deferred | None:
     if loop is None:
         return None
     kept = kept_for_later(module, read, append)
+    if kept is read.tensor:
+        kept = kept.with_changes(lpar=(), rpar=())
     number = "float(value)" if read.how == "float" else "value.item()"
     single = has_no_dimension(module, read.tensor) and kind is not None
     single = single and (kind == "float" or read.how == "item") and averaged_after(module, append)
