@@ -56,7 +56,7 @@ _ON_CPU = regex(
 )
 """A statement that chooses the CPU: ``device = "cpu"``, ``conf.train.device = "cpu"``."""
 _CHOOSES = regex(
-    r"^[^\S\n]*[\w.]*\bdevices?[^\S\n]*(:[^=\n]+)?=(?!=)|\bdef\s+\w+\([^)]*\bdevice\b|--device",
+    r"^[^\S\n]*[\w.]*\bdevices?[^\S\n]*(:[^=\n]+)?=(?!=)(?!\s*next\([\w.]+\.parameters\(\)\)\.device$)|\bdef\s+\w+\([^)]*\bdevice\b|--device",
     re.MULTILINE,
 )
 _REJECTED = r"[\"'](?:gpu|GPU|CUDA|Cuda|nvidia|tpu|TPU)(?::\d+)?[\"']"
@@ -173,10 +173,13 @@ def on_tpu(module: Module) -> bool:
 
 def _chooses_cpu(module: Module) -> bool:
     """Say whether the file, or each that may use it, is written for the CPU alone."""
+    say = module.outside.others_say
+    if _sets_cpu(module.text) and say(_anything, near=True) is False:
+        return True
     return _for_cpu(module.text) or (
         _CUDA.search(module.text) is None
-        and module.outside.others_say(_for_cpu, near=True) is True
-        and module.outside.others_say(_for_any, near=True) is False
+        and say(_for_cpu, near=True) is True
+        and say(_for_any, near=True) is False
     )
 
 
@@ -218,6 +221,14 @@ def _for_any(text: str) -> bool:
 def _for_cpu(text: str) -> bool:
     """Say whether a file has one device, which it sets to the CPU on each way, and no network that
     other files may take to another."""
+    return _sets_cpu(text) and (
+        _MODEL.search(text) is None
+        or not all(each["indent"] for each in _ON_CPU.finditer(text))
+    )
+
+
+def _sets_cpu(text: str) -> bool:
+    """Say whether a file has one device, which it sets to the CPU on each way."""
     lines = {text.rfind("\n", 0, named.start()) + 1 for named in _CPU.finditer(text)}
     found = (_ON_CPU.match(text, line) for line in lines)
     chosen = [each for each in found if each is not None and _always(text, each)]
@@ -225,7 +236,6 @@ def _for_cpu(text: str) -> bool:
         bool(chosen)
         and len(chosen) == sum(1 for _ in _CHOOSES.finditer(text))
         and _OTHER_DEVICES.search(text.lower()) is None
-        and (not all(each["indent"] for each in chosen) or _MODEL.search(text) is None)
     )
 
 
