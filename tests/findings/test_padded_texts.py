@@ -1,4 +1,4 @@
-"""Texts that are all padded to one length: a hint where a transformer of this project reads them."""
+"""Texts that are all padded to one length: a hint where a transformer of the project reads them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A program that sets its device to the CPU, and that no other file uses, has no GPU to wait for."""
+"""A program that sets its device to the CPU, and that no other file uses, waits for no GPU."""
 
 from __future__ import annotations
 
