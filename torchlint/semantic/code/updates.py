@@ -20,6 +20,8 @@ _OPTIMIZER = regex(
     r"(^|[._])(\w*optim\w*|opt|opts|opt_\w+|\w+_opt|solver|sgd|adam\w*)(\[.*)?$", re.IGNORECASE
 )
 _SCALER = regex(r"(^|[._])(grad_?|loss_?|amp_?)?scaler$", re.IGNORECASE)
+_SCALING = regex(r"^((\w+_)?(grad|loss|amp)_?)?scaler$", re.IGNORECASE)
+"""A call of a name that scales and steps: `prepare_scaler(model, data)` makes one of any kind."""
 _STEP_NAME = regex(
     r"^(train(ing)?_step|train_(one_)?batch|train_on_batch|optimize_parameters|optimizer_step|manual_backward|"
     r"fit_batch)$"
@@ -53,7 +55,7 @@ class Updates:
         if type(func) is cst.Name:
             # ``loss_scaler(loss, optimizer)`` of timm is a step, ``GradScaler("cuda", …)`` none.
             return (
-                bool(_SCALER.search(func.value))
+                bool(_SCALING.search(func.value))
                 and not func.value[0].isupper()
                 and not self.flow.callees(call)
                 and len(call.args) > 1
