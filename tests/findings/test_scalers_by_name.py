@@ -17,7 +17,8 @@ class Estimator:
         return self.start()
 
     def start(self):
-        return torch.amp.GradScaler("cuda")
+        scaler = torch.amp.GradScaler("cuda")
+        return scaler.state_dict()
 """
 
 

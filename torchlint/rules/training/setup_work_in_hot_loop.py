@@ -152,7 +152,8 @@ def _construct(module: Module, node: cst.Call) -> tuple[Severity, str | None, bo
     if name in _SCALERS or (
         name.startswith("torch.optim.") and inferred(module, node).kind == "optimizer"
     ):
-        return None if _adapts(module, node) else (Severity.ERROR, _LOST, True)
+        kept = _adapts(module, node) or _is_kept(module, node)
+        return None if kept else (Severity.ERROR, _LOST, True)
     if name in _PARAMETERISED and called_at_once(module, node) and not _is_plain(module, node):
         return Severity.ERROR, _NEVER, False  # One without parameters costs next to nothing.
     match node.func:
@@ -176,6 +177,15 @@ def _adapts(module: Module, node: cst.Call) -> bool:
     if isinstance(made, cst.Assign):
         names += [dotted_text(target.target) or "" for target in made.targets]
     return any(_TASK.search(name) for name in names)
+
+
+def _is_kept(module: Module, node: cst.Call) -> bool:
+    """Say whether the state of what a call makes is for others to keep: a function gives it to its
+    caller, or a constructor to its object; or there is none, as it is switched off."""
+    function = module.function(node)
+    made = function is not None and function.name.value == "__init__"
+    off = is_name(keyword_argument(module, node, "enabled"), "False")
+    return off or made or isinstance(module.parent(node), cst.Return)
 
 
 def _may_construct(name: str) -> bool:
