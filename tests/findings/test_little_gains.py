@@ -951,7 +951,7 @@ def test_a_read_beside_a_mask_that_sizes_what_it_takes_gains_little(
     assert [e.fix is not None and e.fix.safety is Safety.SAFE for e in each] == [safe]
 
 
-SHOWN = """\
+FEW_PASSES = """\
 import torch
 from data import X
 
@@ -977,6 +977,6 @@ model.load_state_dict(torch.load("m"))
     ],
 )
 def test_a_graph_of_a_few_passes_of_a_script(lines: str, level: Severity) -> None:
-    (finding,) = found(SHOWN.format(lines), "TL501", "")
+    (finding,) = found(FEW_PASSES.format(lines), "TL501", "")
     assert finding.severity is level
     assert ("so little is gained" in finding.message) is (level is INFO)

@@ -183,9 +183,7 @@ from torchlint.rules.transfer._host_copy_in_loop.copy_uses import (
     is_scalar_read,
     leaves_torch,
     moved_for_good,
-    once_per_run,
     only_moves,
-    takers_of,
     takes_from_device,
     used_as_mapping,
 )
@@ -202,7 +200,6 @@ from torchlint.semantic.device.host_reads import HostRead, host_copy
 from torchlint.semantic.time.heat import inner_loop, loop_in_sight
 from torchlint.semantic.uses.accumulators import gathered_reads, keeps_its_values
 from torchlint.semantic.uses.assumptions import FRAMES, LOSSES, MEMORY, TORCH
-from torchlint.semantic.uses.environment import for_environment, once_per_episode
 from torchlint.semantic.uses.host_needs import (
     computed_with,
     decides_to_go_on,
@@ -293,7 +290,6 @@ NO_LOOP = (
     "`{expr}` copies a GPU tensor to the host every step; keep it on the device and copy the "
     "values of many steps at once."
 )
-PACKERS = frozenset(("torch.nn.utils.rnn.pack_padded_sequence",))
 _NEEDS = (becomes_lengths, needed_at_once, decides_to_go_on, offloads)
 """For what a copy has to be made in the step."""
 NOTE = (
@@ -358,10 +354,8 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 def _is_needed(module: Module, node: cst.Call, copy: HostRead, whole: cst.CSTNode) -> bool:
     """Say whether a step has to make a copy, which gives lengths or a decision, or hands it out, or
     whether it is a scalar, which another rule is about."""
-    packed = any(module.name(call.func) in PACKERS for call in takers_of(module, whole))
     return (
-        packed
-        or is_scalar_read(module, whole)
+        is_scalar_read(module, whole)
         or any(needs(module, node) for needs in _NEEDS)
         or (not is_scalar(module, copy) and yielded_out(module, node))
     )
@@ -383,11 +377,8 @@ def _is_left_alone(module: Module, seen: _Seen) -> bool:
     """Say whether a copy costs next to nothing, or is what an evaluation is for."""
     node, copy, whole = seen.node, seen.copy, seen.whole
     return (
-        for_environment(module, whole)
-        or once_per_episode(module, node)
-        or (not seen.by_parts and has_no_counterpart(module, node))
+        (not seen.by_parts and has_no_counterpart(module, node))
         or moved_for_good(module, whole, copy.tensor)
-        or (seen.leaves and once_per_run(module, node, copy))
         or (seen.evaluates and (seen.forced or (seen.batchwise and seen.apart)))
         or (seen.batchwise and stays_beside(module, node) is not None)
         or (not seen.number and computes_in_double(module, node))
