@@ -39,9 +39,7 @@ Silent:
   step, also by another function of the project;
 - what code takes in the same step of which nothing is known, or for which torch has no function:
   matching, tracking, drawing, a callback; and the metrics of scikit-learn outside of training;
-- one copy for each batch of an evaluation of which a loop takes part after part;
-- an array that leaves torch once for each run of a model in a loop that is neither training nor
-  over a loader: a picture to save, tags to score.
+- one copy for each batch of an evaluation of which a loop takes part after part.
 
 ## Setup
 ```python
@@ -200,6 +198,7 @@ from torchlint.semantic.device.host_reads import HostRead, host_copy
 from torchlint.semantic.time.heat import inner_loop, loop_in_sight
 from torchlint.semantic.uses.accumulators import gathered_reads, keeps_its_values
 from torchlint.semantic.uses.assumptions import FRAMES, LOSSES, MEMORY, TORCH
+from torchlint.semantic.uses.environment import for_environment
 from torchlint.semantic.uses.host_needs import (
     computed_with,
     decides_to_go_on,
@@ -377,7 +376,8 @@ def _is_left_alone(module: Module, seen: _Seen) -> bool:
     """Say whether a copy costs next to nothing, or is what an evaluation is for."""
     node, copy, whole = seen.node, seen.copy, seen.whole
     return (
-        (not seen.by_parts and has_no_counterpart(module, node))
+        for_environment(module, whole)
+        or (not seen.by_parts and has_no_counterpart(module, node))
         or moved_for_good(module, whole, copy.tensor)
         or (seen.evaluates and (seen.forced or (seen.batchwise and seen.apart)))
         or (seen.batchwise and stays_beside(module, node) is not None)
