@@ -39,7 +39,9 @@ Silent:
   step, also by another function of the project;
 - what code takes in the same step of which nothing is known, or for which torch has no function:
   matching, tracking, drawing, a callback; and the metrics of scikit-learn outside of training;
-- one copy for each batch of an evaluation of which a loop takes part after part.
+- one copy for each batch of an evaluation of which a loop takes part after part;
+- an array that leaves torch once for each run of a model in a loop that is neither training nor
+  over a loader: a picture to save, tags to score.
 
 ## Setup
 ```python
@@ -181,6 +183,7 @@ from torchlint.rules.transfer._host_copy_in_loop.copy_uses import (
     is_scalar_read,
     leaves_torch,
     moved_for_good,
+    once_per_run,
     only_moves,
     takes_from_device,
     used_as_mapping,
@@ -379,6 +382,7 @@ def _is_left_alone(module: Module, seen: _Seen) -> bool:
         for_environment(module, whole)
         or (not seen.by_parts and has_no_counterpart(module, node))
         or moved_for_good(module, whole, copy.tensor)
+        or (seen.leaves and once_per_run(module, node, copy))
         or (seen.evaluates and (seen.forced or (seen.batchwise and seen.apart)))
         or (seen.batchwise and stays_beside(module, node) is not None)
         or (not seen.number and computes_in_double(module, node))

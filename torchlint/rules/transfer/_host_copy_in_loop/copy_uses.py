@@ -15,10 +15,12 @@ from torchlint.semantic.code.destinations import destinations
 from torchlint.semantic.code.flow import call_sites
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import assigned_to, definitions_of, readers_of
-from torchlint.semantic.code.tree import method_called
+from torchlint.semantic.code.tree import LOOPS, method_called
 from torchlint.semantic.data.per_step_use import logging_call
 from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_reads, widened_copy
 from torchlint.semantic.question import question
+from torchlint.semantic.time.heat import inner_loop
+from torchlint.semantic.time.loops import LoopKind, loop_kind
 from torchlint.semantic.torch import libraries
 from torchlint.semantic.torch.spelling import CRITERION, LOSS, called
 from torchlint.semantic.uses.elements import one_dimensional
@@ -196,6 +198,21 @@ def _uses_it(module: Module, part: cst.CSTNode, place: cst.CSTNode) -> bool:
         case cst.Assign(value=cst.BinaryOperation() | cst.Comparison()):
             return True
     return isinstance(place, cst.Call) and isinstance(part, cst.Arg) and _is_known(module, place)
+
+
+@question(remember=False)
+def once_per_run(module: Module, node: cst.Call, copy: HostRead) -> bool:
+    """Say whether a model's result leaves torch once for each run of the model, in a loop that is
+    hot for these runs alone: a picture, a score, tags that somebody wants on the host."""
+    loop = next(
+        (why.node for why in heat_of(module, node).why if isinstance(why.node, LOOPS)), None
+    )
+    return (
+        loop is not None
+        and loop_kind(module, loop) is LoopKind.OTHER
+        and inner_loop(module, node) is None
+        and inferred(module, copy.tensor).origin != "batch"
+    )
 
 
 @question(remember=False)
