@@ -274,14 +274,14 @@ class Physics(torch.autograd.Function):
     def forward(ctx, x, solve, jacobian):
         ctx.jacobian = jacobian
         ctx.save_for_backward(x)
-        out = solve(x.detach().cpu().numpy())  # TL113
+        out = solve(x.detach().cpu().numpy())
         return torch.tensor(out, dtype=x.dtype).to("cuda")
 
     @staticmethod
     def backward(ctx, grad):
         (x,) = ctx.saved_tensors
         jacobian = ctx.jacobian
-        made = jacobian(x.detach().cpu().numpy())  # TL113
+        made = jacobian(x.detach().cpu().numpy())
         return grad * torch.tensor(made, dtype=x.dtype).to("cuda"), None, None
 """,
     "a function that the object keeps": """\
@@ -291,7 +291,7 @@ class Symbolic(nn.Module):
         self.block = block
 
     def forward(self, x):
-        found = self.block(x.detach().cpu().numpy())  # TL113
+        found = self.block(x.detach().cpu().numpy())
         return torch.tensor(found, dtype=x.dtype).to(x.device)
 """,
     "what torch has words for": """\

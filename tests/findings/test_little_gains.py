@@ -949,3 +949,34 @@ def test_a_read_beside_a_mask_that_sizes_what_it_takes_gains_little(
 ) -> None:
     each = found(SIZED.format(mask=mask, taken=taken), "TL101", "(best == y).sum().item()")
     assert [e.fix is not None and e.fix.safety is Safety.SAFE for e in each] == [safe]
+
+
+FEW_PASSES = """\
+import torch
+from data import X
+
+model = torch.nn.Linear(3, 3).cuda()
+model.load_state_dict(torch.load("m"))
+{0}
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "level"),
+    [
+        ("for i in range(4):\n    print(model(X[i].cuda()).argmax())", INFO),
+        ("for i in [3, 5, 8]:\n    print(model(X[i].cuda()).argmax())", INFO),
+        ("for i in range(2):\n    for j in range(3):\n        print(model(X[i, j].cuda()))", INFO),
+        # Often, nobody knows how often, in a function that others may call, or beside training.
+        ("for i in range(400):\n    print(model(X[i].cuda()).argmax())", WARNING),
+        ("for x in X:\n    for i in range(4):\n        print(model(x.cuda() + i))", WARNING),
+        (
+            "def show():\n    for i in range(4):\n        print(model(X[i].cuda()))\n\n\nshow()",
+            WARNING,
+        ),
+    ],
+)
+def test_a_graph_of_a_few_passes_of_a_script(lines: str, level: Severity) -> None:
+    (finding,) = found(FEW_PASSES.format(lines), "TL501", "")
+    assert finding.severity is level
+    assert ("so little is gained" in finding.message) is (level is INFO)

@@ -96,22 +96,22 @@ def test_a_number_that_cuts_a_tensor_is_named() -> None:
 
 
 WORKED_ON = """
+import numpy as np
 import torch
-from scipy.ndimage import distance_transform_edt
 
 net = torch.nn.Linear(4, 4).cuda()
 
 
 def training_step(x):
     out = net(x.cuda())
-    far = distance_transform_edt(out.detach().cpu().numpy())
+    far = np.sort(out.detach().cpu().numpy())
     (out.mean() * far.mean()).backward()
 
 
 def train(batches):
     for x in batches:
         out = net(x.cuda())
-        far = distance_transform_edt(out.detach().cpu().numpy())
+        far = np.sort(out.detach().cpu().numpy())
         (out.mean() * far.mean()).backward()
 """
 
@@ -192,24 +192,6 @@ def test_elements_of_an_older_tensor_are_brought_over_at_once(case: str, phrase:
     found = check(text, codes=frozenset({"TL101"})).findings
     assert [phrase in each.message for each in found] == [True] * len(found)
     assert found
-
-
-LISTED = """
-import torch
-from torch import nn
-
-
-class Experts(nn.Module):
-    def forward(self, x):
-        x = x.cuda()
-        ends = torch.bincount(x.argmax(1)).cumsum(0).tolist()
-        return [x[start:end] for start, end in zip([0, *ends], ends)]
-"""
-
-
-def test_sizes_that_are_needed_in_that_step_are_not_to_be_collected_over_many() -> None:
-    (found,) = check(LISTED, codes=frozenset({"TL113"})).findings
-    assert "to avoid the wait, do that work with torch on the device" in found.message
 
 
 SAMPLED = """

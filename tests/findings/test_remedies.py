@@ -12,6 +12,7 @@ HEAD = """\
 import json
 import math
 import cv2
+import numpy as np
 import torch
 from torch import nn
 from flash_attn import flash_attn_varlen_func

@@ -89,8 +89,6 @@ def found(source: str, code: str, part: str) -> list[Finding]:
         (THERE, "kept.append(out.detach().cpu())", ""),
         (THERE, "copy = out.detach().cpu(); kept.append(copy)", ""),
         (THERE, "total = metric(out.detach(), y.cuda()); out = out.detach().cpu()", ""),
-        (THERE, "copy = out.detach().cpu(); batches.push(copy)", ""),
-        (THERE, "copy = out.detach().cpu(); row = Row(copy, y); batches.push(row)", ""),
     ],
 )
 def test_a_copy_that_the_step_computes_with(step: str, more: str, user: str) -> None:
@@ -98,6 +96,32 @@ def test_a_copy_that_the_step_computes_with(step: str, more: str, user: str) -> 
     assert [each.severity for each in findings] == [WARNING]
     remedy = f"for `{user}`; compute that with torch on the GPU" if user else "once after the loop"
     assert remedy in findings[0].message
+
+
+TAKEN = "for box, n in zip(boxes.tolist(), names): {}"
+
+
+@pytest.mark.parametrize(
+    ("more", "flagged"),
+    [
+        # Nothing is known of who takes it: it may be needed in this very step.
+        ("copy = out.detach().cpu(); batches.push(copy)", False),
+        ("copy = out.detach().cpu(); row = Row(copy, y); batches.push(row)", False),
+        ("seen = batches.match(out.argmax(1).cpu().numpy(), total)", False),
+        ("boxes = out.argmax(1); names = [0] * 9; " + TAKEN.format("batches.crop(box, n)"), False),
+        ("total += load(out.detach().cpu())", False),
+        # What NumPy does torch does as well, and what is kept is for later.
+        ("seen = np.mean(out.argmax(1).cpu().numpy() == 1); kept.append(seen)", True),
+        ("boxes = out.argmax(1); names = [0] * 9; total += sum(boxes.tolist())", True),
+        ("kept.extend(out.argmax(1).cpu().numpy())", True),
+        ("batches.note('out', out.argmax(1).cpu().numpy())", True),
+    ],
+)
+def test_only_a_copy_of_which_the_use_is_known(more: str, flagged: bool) -> None:
+    source = TRAINED.format(step=THERE, more="pass")
+    body = "\n        ".join(more.split("; ")).replace(": batches", ":\n            batches")
+    source = "import numpy as np\nfrom vision import load\n" + source.replace("pass", body)
+    assert bool(found(source, "TL113", "")) is flagged
 
 
 @pytest.mark.parametrize(

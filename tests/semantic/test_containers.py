@@ -150,7 +150,7 @@ def train(model, loader, optimizer, criterion, device):
         ("note = lambda x, y: x.item(y)", "note(loss, 3)", []),
         ("keep = lambda x: x.cpu()", "seen = keep(loss)", ["TL113"]),
         ("keep = lambda x, y: y.cpu()", "seen = keep(3, loss)", []),
-        ("def keep(x):\n    return x.tolist()\nkeep('4')", "seen = keep(loss)", ["TL113"]),
+        ("def keep(x):\n    return x.cpu()\nkeep('4')", "seen = keep(loss)", ["TL113"]),
         ("def note(x):\n    return float(x)\nnote('4')", "if len(x) % 9 == 0: note(loss)", []),
     ],
 )

@@ -22,7 +22,8 @@ there asks for gradients:
   loop, where a function evaluates, acts or samples, or in a script that calls `eval()` and asks for
   no gradient.
 
-Silent where an end is not known. The fix decorates the function, or puts the loop, or a statement
+A hint where a script runs the network fewer than sixteen times, as its loops say, outside of
+training. Silent where an end is not known. The fix decorates the function, or puts the loop, or a statement
 and its neighbours, into a block; none around a statement that hands the output to other code, or
 under autocast.
 
@@ -114,6 +115,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from math import prod
 
 import libcst as cst
 
@@ -162,6 +164,7 @@ from torchlint.semantic.question import question
 from torchlint.semantic.time.autograd import no_grad
 from torchlint.semantic.time.entry_points import called_out_of_view
 from torchlint.semantic.time.grades import Heat
+from torchlint.semantic.time.iterations import iteration_count
 from torchlint.semantic.time.loops import LoopKind, loop_kind
 from torchlint.semantic.uses.frozen import is_frozen, made_frozen
 from torchlint.semantic.uses.gradients import (
@@ -202,6 +205,9 @@ _OTHERS = "A package offers this to others, who may want the graph."
 _SEVERAL = 2
 
 _ON_CPU = " It runs on the CPU, where no GPU loses by that."
+_FEW = " It runs {times} times in all, so little is gained."
+_OFTEN = 16
+"""Forward passes from which on a graph that nobody wants is worth a warning."""
 
 rule = Rule(
     __name__,
@@ -231,8 +237,15 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 
 def _graded(module: Module, hit: Hit) -> Hit:
-    """Return a hit that is a hint where the network takes what was made on the CPU, and runs there;
-    a batch that nobody has moved may be an oversight."""
+    """Return a hit that is a hint where a script runs the network a few times, as its loops say; or
+    where it takes what was made on the CPU, and runs there: a batch that nobody has moved may be an
+    oversight."""
+    loops = module.loops(hit.node)
+    times = prod(iteration_count(module, each) or _OFTEN for each in loops)
+    trains = any(loop_kind(module, each) in (LoopKind.TRAIN, LoopKind.EPOCH) for each in loops)
+    if loops and times < _OFTEN and not trains and module.function(hit.node) is None:
+        message = (hit.message or rule.message) + _FEW.format(times=times)
+        return replace(hit, message=message, severity=Severity.INFO)
     args = hit.node.args if isinstance(hit.node, cst.Call) else ()
     values = [inferred(module, arg.value) for arg in args]
     made = any(v.tensor and v.device == CPU and v.origin == "factory" for v in values)

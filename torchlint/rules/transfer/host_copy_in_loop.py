@@ -20,7 +20,8 @@ An `info`, as less is gained:
 - nothing is known of the tensor's place; a batch straight from a loader does not count;
 - one copy of the predictions for each evaluation batch: they have to reach the host at some time,
   and keeping them takes GPU memory;
-- an array or a list that the step goes on with outside of torch: only other code would spare it;
+- an array or a list that the step goes on with outside of torch, in NumPy or in Python, where it is
+  known what becomes of it: only other code would spare it;
 - one list of all numbers of a tensor of one dimension, or a copy that a loop takes apart: that
   waits once where each element could;
 - a copy of which NumPy makes what the step then computes with on the device (a weight of the loss);
@@ -36,7 +37,8 @@ Silent:
 - what the host computes with in float64;
 - what is saved, sent away, handed to a queue, made a text or decomposed on the CPU in the same
   step, also by another function of the project;
-- what a library that knows no GPU works on outside of training;
+- what code takes in the same step of which nothing is known, or for which torch has no function:
+  matching, tracking, drawing, a callback; and the metrics of scikit-learn outside of training;
 - one copy for each batch of an evaluation of which a loop takes part after part;
 - an array that leaves torch once for each run of a model in a loop that is neither training nor
   over a loader: a picture to save, tags to score.
@@ -172,6 +174,8 @@ from torchlint.rules.transfer._host_copy_in_loop.copy_uses import (
     computes_in_double,
     computing_user,
     gives_elements,
+    has_known_use,
+    has_no_counterpart,
     host_partner,
     is_collected,
     is_iterated,
@@ -181,9 +185,7 @@ from torchlint.rules.transfer._host_copy_in_loop.copy_uses import (
     moved_for_good,
     once_per_run,
     only_moves,
-    takers_of,
     takes_from_device,
-    unseen_taker,
     used_as_mapping,
 )
 from torchlint.rules.transfer._host_copy_in_loop.fixes import (
@@ -199,7 +201,7 @@ from torchlint.semantic.device.host_reads import HostRead, host_copy
 from torchlint.semantic.time.heat import inner_loop, loop_in_sight
 from torchlint.semantic.uses.accumulators import gathered_reads, keeps_its_values
 from torchlint.semantic.uses.assumptions import FRAMES, LOSSES, MEMORY, TORCH
-from torchlint.semantic.uses.environment import for_environment, once_per_episode
+from torchlint.semantic.uses.environment import for_environment
 from torchlint.semantic.uses.host_needs import (
     computed_with,
     decides_to_go_on,
@@ -270,10 +272,6 @@ SENT = (
     "`{expr}` waits for the GPU to copy back what `{sent}` has copied there; use the tensor that "
     "the host had before."
 )
-HANDED = (
-    "`{expr}` copies a GPU tensor to the host every step for `{user}`; if that computes with "
-    "torch, let it do so on the device."
-)
 COUNTED = (
     "`{expr}` copies a GPU tensor to the host every step to count in it; count on the device, and "
     "read the number alone."
@@ -294,7 +292,6 @@ NO_LOOP = (
     "`{expr}` copies a GPU tensor to the host every step; keep it on the device and copy the "
     "values of many steps at once."
 )
-PACKERS = frozenset(("torch.nn.utils.rnn.pack_padded_sequence",))
 _NEEDS = (becomes_lengths, needed_at_once, decides_to_go_on, offloads)
 """For what a copy has to be made in the step."""
 NOTE = (
@@ -351,17 +348,16 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if _is_needed(module, node, copy, whole):
         return
     seen = _described(module, node, copy, whole)
-    if not _is_left_alone(module, seen):
-        yield _hit_for(module, seen)
+    hit = None if _is_left_alone(module, seen) else _hit_for(module, seen)
+    if hit is not None:
+        yield hit
 
 
 def _is_needed(module: Module, node: cst.Call, copy: HostRead, whole: cst.CSTNode) -> bool:
     """Say whether a step has to make a copy, which gives lengths or a decision, or hands it out, or
     whether it is a scalar, which another rule is about."""
-    packed = any(module.name(call.func) in PACKERS for call in takers_of(module, whole))
     return (
-        packed
-        or is_scalar_read(module, whole)
+        is_scalar_read(module, whole)
         or any(needs(module, node) for needs in _NEEDS)
         or (not is_scalar(module, copy) and yielded_out(module, node))
     )
@@ -384,26 +380,24 @@ def _is_left_alone(module: Module, seen: _Seen) -> bool:
     node, copy, whole = seen.node, seen.copy, seen.whole
     return (
         for_environment(module, whole)
-        or once_per_episode(module, node)
+        or (not seen.by_parts and has_no_counterpart(module, node))
         or moved_for_good(module, whole, copy.tensor)
         or (seen.leaves and once_per_run(module, node, copy))
-        or (
-            seen.evaluates
-            and not seen.by_parts
-            and (seen.forced or (seen.batchwise and seen.apart))
-        )
+        or (seen.evaluates and (seen.forced or (seen.batchwise and seen.apart)))
         or (seen.batchwise and stays_beside(module, node) is not None)
         or (not seen.number and computes_in_double(module, node))
     )
 
 
-def _hit_for(module: Module, seen: _Seen) -> Hit:
+def _hit_for(module: Module, seen: _Seen) -> Hit | None:
     """Return the finding of a copy: its fix, or what can be done in its place, and in how far the
-    step is spared the wait."""
+    step is spared the wait; None where other code takes it and nothing is known of that."""
     node, copy, whole, by_parts = seen.node, seen.copy, seen.whole, seen.by_parts
     iterated = is_iterated(module, whole)
     worked_on = seen.leaves and not is_collected(module, whole)
     forced = seen.forced or worked_on or seen.apart or iterated
+    if forced and not by_parts and not has_known_use(module, node):
+        return None
     # Only the author's own ``.cpu()`` says where it lives.
     guessed = on_device(module, copy.tensor) is not True
     counts = None if by_parts else count_fix(module, copy)
@@ -412,7 +406,6 @@ def _hit_for(module: Module, seen: _Seen) -> Hit:
     fix = fix or (_fix(module, copy, whole) if log is None else None)
     graph = fix is not None and not by_parts and inferred(module, copy.tensor).grad is True
     sized = fix is None and sizes(module, node)
-    taker = unseen_taker(module, takers_of(module, whole)) if fix is None else None
     free = fix is None and not forced
     twice = copied_as_well(module, copy.tensor) if free else None
     computed = fix is None and computed_with(module, node)
@@ -426,7 +419,6 @@ def _hit_for(module: Module, seen: _Seen) -> Hit:
         or seen.batchwise
         or guessed
         or sized
-        or taker is not None
         or gives_elements(module, copy)
         or twice is not None
     )
@@ -435,7 +427,6 @@ def _hit_for(module: Module, seen: _Seen) -> Hit:
         (sized, SIZED),
         (twice, TWICE),
         (computed, COMPUTED),
-        (taker, HANDED),
         (user, USED),
         (partner, PARTNER),
         (log, LOGGED),
@@ -445,8 +436,7 @@ def _hit_for(module: Module, seen: _Seen) -> Hit:
     message = _message(module, node, graph, by_parts, forced, at_once) or next(
         (text for holds, text in instead if holds), None
     )
-    called = taker or (user and user.func)
-    named = {"partner": partner, "twice": twice, "user": called, "log": log}
+    named = {"partner": partner, "twice": twice, "user": user and user.func, "log": log}
     words = {word: module.shown(each) if each else "" for word, each in named.items()}
     return _hit(module, copy, message, words, spared=spared, by_parts=by_parts, fix=fix)
 

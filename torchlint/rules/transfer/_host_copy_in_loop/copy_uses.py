@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import libcst as cst
 
 from torchlint.rule import (
@@ -18,10 +16,13 @@ from torchlint.semantic.code.flow import call_sites
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import assigned_to, definitions_of, readers_of
 from torchlint.semantic.code.tree import LOOPS, method_called
+from torchlint.semantic.data.per_step_use import logging_call
 from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_reads, widened_copy
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import inner_loop
 from torchlint.semantic.time.loops import LoopKind, loop_kind
+from torchlint.semantic.torch import libraries
+from torchlint.semantic.torch.spelling import CRITERION, LOSS, called
 from torchlint.semantic.uses.elements import one_dimensional
 from torchlint.semantic.uses.host_needs import needed_by
 from torchlint.semantic.values.definitions_behind import functions
@@ -29,6 +30,11 @@ from torchlint.semantic.values.value import CPU
 
 _NUMBERS = ("builtins.float", "builtins.int", "builtins.bool")
 _ITERATES = (cst.For, cst.CompFor)
+_KEEPS = frozenset("add insert update format".split())
+_KNOWN = ("module", "tensor", "ndarray", "number", "accumulated", "list")
+_COMPUTES = frozenset("abs all any float int max min print round sum".split())
+_PLAIN = frozenset("bool enumerate isinstance iter len list next range str tuple type zip".split())
+"""Python's own functions that go over numbers, or look at them."""
 JOINERS = frozenset(("torch.stack", "torch.cat"))
 
 
@@ -136,6 +142,64 @@ def _iterates(module: Module, _: cst.CSTNode, place: cst.CSTNode) -> bool:
     return isinstance(place, cst.For) and module.called(place.iter) != "builtins.range"
 
 
+@question(
+    yes="code takes `{0}` of which nothing is known, or for which torch has no function",
+    no="no code takes `{0}` but what torch has functions for",
+)
+def has_no_counterpart(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether the turn that makes a copy gives it to code of which nothing is known, or for
+    which torch has no function, also in a function of the project that it is handed to."""
+    return any(True for _ in needed_by(module, node, _works_otherwise, far=True))
+
+
+def _works_otherwise(module: Module, part: cst.CSTNode, place: cst.CSTNode) -> bool:
+    if not isinstance(place, cst.Call) or not isinstance(part, cst.Arg):
+        return False
+    name = module.called(place)
+    made = isinstance(inferred(module, place).node, cst.ClassDef)
+    own = made or functions(module, place) or module.outside.find(name) is not None
+    return not (own or name.removeprefix("builtins.") in _PLAIN or _is_known(module, place))
+
+
+def _is_known(module: Module, call: cst.Call) -> bool:
+    """Say whether torch has what a call does, or it keeps or logs what it is given."""
+    package, _, last = module.called(call).rpartition(".")
+    if package:
+        on_tensors = libraries.on_tensors(package) or package == "sklearn.metrics"
+        return on_tensors or package == "numpy" or (package == "builtins" and last in _COMPUTES)
+    holder = call.func.value if isinstance(call.func, cst.Attribute) else call.func
+    kinds = {inferred(module, call.func).kind, inferred(module, holder).kind}
+    last_name = (dotted_text(call.func) or "").rpartition(".")[2]
+    tagged = holder is not call.func and isinstance(module.parent(call), cst.Expr)
+    return (
+        _appends(module, call)
+        or method_called(call) in _KEEPS
+        or logging_call(module, call) is not None
+        or not kinds.isdisjoint(_KNOWN)
+        or any(called(last_name, kind) for kind in (LOSS, CRITERION))
+        or (tagged and any(isinstance(arg.value, cst.SimpleString) for arg in call.args))
+    )
+
+
+@question(
+    yes="`{0}` is kept, counted or computed with, as torch could do on the device",
+    no="nothing is known of what becomes of `{0}`",
+)
+def has_known_use(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether it is known what becomes of a copy in the turn that makes it: it is kept in a
+    list or a place of an array, added up, or given to a function that torch has as well."""
+    return any(True for _ in needed_by(module, node, _uses_it, far=True))
+
+
+def _uses_it(module: Module, part: cst.CSTNode, place: cst.CSTNode) -> bool:
+    match place:
+        case cst.AugAssign() | cst.Assign(targets=[cst.AssignTarget(target=cst.Subscript())]):
+            return True
+        case cst.Assign(value=cst.BinaryOperation() | cst.Comparison()):
+            return True
+    return isinstance(place, cst.Call) and isinstance(part, cst.Arg) and _is_known(module, place)
+
+
 @question(remember=False)
 def once_per_run(module: Module, node: cst.Call, copy: HostRead) -> bool:
     """Say whether a model's result leaves torch once for each run of the model, in a loop that is
@@ -241,18 +305,6 @@ def takers_of(module: Module, whole: cst.CSTNode) -> list[cst.Call]:
             calls = [module.parent(arg) for arg in given if isinstance(arg, cst.Arg)]
             return [call for call in calls if isinstance(call, cst.Call)]
     return []
-
-
-@question(remember=False)
-def unseen_taker(module: Module, consumers: Sequence[cst.Call]) -> cst.BaseExpression | None:
-    """Return what the one call calls that takes the copy and gives nothing back, where a caller has
-    given the object and nothing is known of it: what it needs is for that caller to say."""
-    match consumers:
-        case [cst.Call(func=cst.Name() as called) as call] if module.name(called) is None:
-            unknown = inferred(module, called).kind == "?" and not functions(module, call)
-            if unknown and isinstance(module.parent(call), cst.Expr):
-                return called
-    return None
 
 
 @question(remember=False)
