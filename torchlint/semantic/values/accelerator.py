@@ -222,8 +222,7 @@ def _for_cpu(text: str) -> bool:
     """Say whether a file has one device, which it sets to the CPU on each way, and no network that
     other files may take to another."""
     return _sets_cpu(text) and (
-        _MODEL.search(text) is None
-        or not all(each["indent"] for each in _ON_CPU.finditer(text))
+        _MODEL.search(text) is None or not all(each["indent"] for each in _ON_CPU.finditer(text))
     )
 
 
