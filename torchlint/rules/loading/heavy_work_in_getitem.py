@@ -145,6 +145,9 @@ _FRAME = regex(
 _LISTED = (
     "{what} lists a whole folder for every {unit}; list it once in __init__ and keep the names."
 )
+_SCANNED = (
+    "{what} compares a whole column for every sample; group the rows once in __init__ (groupby)."
+)
 _KEEP = "{what} is opened again for every {unit}; open it once per worker and keep it on self."
 
 rule = Rule(
@@ -228,6 +231,37 @@ def check_row(node: cst.Subscript, module: Module) -> Iterator[Hit]:
     severity = None if works is False else Severity.INFO
     words = {"what": f"row access by {module.shown(frame)}[…]", "unit": "sample"}
     yield Hit(node, words, severity=severity)
+
+
+@rule.on(cst.Subscript)
+def check_rows_of(node: cst.Subscript, module: Module) -> Iterator[Hit]:
+    """Find rows of a table that are looked for by comparing a column with each sample's key:
+    ``self.frame[self.frame["id"] == key]``."""
+    table = node.value
+    if isinstance(table, cst.Attribute) and table.attr.value == "loc":
+        table = table.value
+    function = module.function(node)
+    match node.slice:
+        case [
+            cst.SubscriptElement(
+                slice=cst.Index(
+                    value=cst.Comparison(
+                        left=cst.Subscript(value=column) | cst.Attribute(value=column),
+                        comparisons=[cst.ComparisonTarget(cst.Equal(), key)],
+                    )
+                )
+            ),
+            *_,
+        ] if column.deep_equals(table) and isinstance(table, cst.Attribute):
+            if (
+                function is not None
+                and sample_role(module, node) == "sample"
+                and is_fixed(module, table, function)
+                and not is_fixed(module, key, function)
+            ):
+                words = {"what": f"{module.shown(node)}"}
+                severity = None if does_work(module, function) is not True else Severity.INFO
+                yield Hit(node, words, severity=severity, message=_SCANNED)
 
 
 def _listed(module: Module, node: cst.Call) -> list[cst.BaseExpression]:

@@ -414,6 +414,7 @@ def _counted(module: Module, node: _Loop) -> Iterator[cst.Name]:
     for goes in loop_sources(module, node):
         counts = _ranged(module, goes.iterated)
         sized = any(is_size(module, count) or _is_batch(module, count) for count in counts)
+        sized = sized or _by_column(module, node)
         in_parts = len(counts) == _WITH_STEP and _starts_slices(module, node)
         if isinstance(goes.target, cst.Name) and sized and not in_parts:
             yield goes.target
@@ -425,6 +426,20 @@ def _counted(module: Module, node: _Loop) -> Iterator[cst.Name]:
             value = inferred(module, things)
             if value.tensor and not value.loose:
                 yield index
+
+
+def _by_column(module: Module, node: _Loop) -> bool:
+    """Say whether a loop takes a tensor apart along another dimension than the first, one element
+    after the other: ``pred[:, i]`` for each class ``i``."""
+    return isinstance(node.target, cst.Name) and any(
+        len(part.slice) > 1
+        and isinstance(part.slice[0].slice, cst.Slice)
+        and any(
+            isinstance(each.slice, cst.Index) and is_name(each.slice.value, node.target.value)
+            for each in part.slice[1:]
+        )
+        for part in module.within(_body(module, node), cst.Subscript)
+    )
 
 
 def _starts_slices(module: Module, node: _Loop) -> bool:
