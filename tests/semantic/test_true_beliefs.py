@@ -1115,3 +1115,29 @@ def train(net: nn.Module, x, args):
     probe(margin({given}))
 """
     assert value_of(source).device == expected
+
+
+LIMBS = """
+def lengths(x):
+    limbs = x[:, :, 1:, :]
+    probe(x)
+    return torch.norm(limbs[..., 0] - limbs[..., 1], dim=-1)
+
+def {caller}(x):
+    return lengths(x).var()
+"""
+
+
+@pytest.mark.parametrize(
+    ("caller", "expected"), [("limb_loss", ACCEL), ("loss_of_limbs", ACCEL), ("summary", None)]
+)
+def test_what_helpers_of_losses_cut_along_several_axes_is_a_tensor(
+    caller: str, expected: str | None
+) -> None:
+    found = value_of(LIMBS.format(caller=caller))
+    assert (found.tensor, found.device) == (expected is not None, expected)
+
+
+def test_what_a_loss_takes_apart_by_one_index_may_be_a_list() -> None:
+    source = "def lengths(x):\n    probe(x)\n    return torch.norm(x[0] - x[1])\n"
+    assert not value_of(source + "\ndef limb_loss(x):\n    return lengths(x)\n").tensor

@@ -11,9 +11,11 @@ in `__init__`, leave the reading of images to `__getitem__`).
 Flagged, in `__getitem__` of a dataset, in a collate function, or in a function that only these
 call: a read of a whole file, a pretrained model or tokenizer, a `Compose` of transforms, or an HDF5
 or LMDB file that is opened, where no argument depends on the sample; a folder that is listed, or
-searched with a pattern (`glob`), where it is the same for all samples; and a row of a DataFrame
-(`frame.iloc[index]`, `frame.loc[key]`) where the sample takes no reading, decoding or transforming
-beside. Pipelines and opened files are a hint only.
+searched with a pattern (`glob`), where it is the same for all samples; rows of a table that are
+looked for by comparing a whole column with each sample's key (`frame[frame["id"] == key]`); and a
+row of a DataFrame (`frame.iloc[index]`, `frame.loc[key]`) where the sample takes no reading,
+decoding or transforming beside. Pipelines, opened files and rows looked for beside such work are a
+hint only.
 
 ## Setup
 ```python
@@ -259,8 +261,8 @@ def check_rows_of(node: cst.Subscript, module: Module) -> Iterator[Hit]:
                 and is_fixed(module, table, function)
                 and not is_fixed(module, key, function)
             ):
-                words = {"what": f"{module.shown(node)}"}
-                severity = None if does_work(module, function) is not True else Severity.INFO
+                words = {"what": module.shown(node)}
+                severity = Severity.INFO if does_work(module, function) is True else None
                 yield Hit(node, words, severity=severity, message=_SCANNED)
 
 

@@ -7,7 +7,8 @@ each tiny result adds nodes to the graph. The profiler of PyTorch knows the patt
 `ForLoopIndexingPattern`.
 
 Flagged, in a `forward`, a loss, a step or an evaluation batch: a loop over the rows of a tensor,
-over `range()` of one of its sizes or of the batch's with an index into it, or over classes with a
+over `range()` of one of its sizes or of the batch's with an index into it, or of any count with an
+index into another dimension than the first (`pred[:, i]` for each class), or over classes with a
 comparison of a tensor with each, where torch operations (and numbers of the host) are all that the
 body does and no iteration needs another one; sums, lists that grow and branches are no needs.
 Further a loop that counts elements or writes them into a tensor one by one, greedy suppression of
