@@ -254,16 +254,15 @@ def check_rows_of(node: cst.Subscript, module: Module) -> Iterator[Hit]:
                 )
             ),
             *_,
-        ] if column.deep_equals(table) and isinstance(table, cst.Attribute):
-            if (
-                function is not None
-                and sample_role(module, node) == "sample"
-                and is_fixed(module, table, function)
-                and not is_fixed(module, key, function)
-            ):
-                words = {"what": module.shown(node)}
-                severity = Severity.INFO if does_work(module, function) is True else None
-                yield Hit(node, words, severity=severity, message=_SCANNED)
+        ] if (
+            function is not None
+            and column.deep_equals(table)
+            and sample_role(module, node) == "sample"
+            and is_fixed(module, table, function)
+            and not is_fixed(module, key, function)
+        ):
+            severity = Severity.INFO if does_work(module, function) is True else None
+            yield Hit(node, {"what": module.shown(node)}, severity=severity, message=_SCANNED)
 
 
 def _listed(module: Module, node: cst.Call) -> list[cst.BaseExpression]:

@@ -8,8 +8,8 @@ performance tuning guide ("Create tensors directly on the target device") names
 `torch.rand(size, device="cuda")` as its example.
 
 Flagged: in a step, a forward or a loss, random numbers of NumPy or of `random`, or of a distribution
-of torch whose parameters lie on the host, that become a tensor on the device: behind arithmetic, casts and reshapes, through names, by a move, by `device=` or by
-an old tensor type of CUDA.
+of torch whose parameters lie on the host, that become a tensor on the device: behind arithmetic,
+casts and reshapes, through names, by a move, by `device=` or by an old tensor type of CUDA.
 
 ## Setup
 ```python

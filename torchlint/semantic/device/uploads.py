@@ -295,13 +295,14 @@ def _is_filled(module: Module, name: cst.Name) -> bool:
 
 
 def _of_call(module: Module, call: cst.Call) -> _Words | None:
+    if _is_sample(module, call):
+        return frozenset([RANDOM])
     if has_star(call):
         return None
     name = module.called(call)
     given = positional(call)
     if _draws(module, call, name, given):
-        of_data = any(_is_data(module, each) for each in given) and not _is_sample(module, call)
-        return None if of_data else frozenset([RANDOM])
+        return None if any(_is_data(module, each) for each in given) else frozenset([RANDOM])
     if name in arrays.MADE_OF_SIZES:
         filled = name == "numpy.full" and len(given) > 1
         counts = name not in arrays.SHAPED and not name.endswith("_like")
@@ -330,8 +331,6 @@ def _of_call(module: Module, call: cst.Call) -> _Words | None:
 def _draws(module: Module, call: cst.Call, name: str, given: list[cst.BaseExpression]) -> bool:
     """Say whether a call draws many random numbers, or the positions below a number; not one, which
     is for Python, and not elements of the host's own data."""
-    if _is_sample(module, call):
-        return True
     if name in arrays.SHUFFLES:
         return bool(given) and inferred(module, given[0]).kind == "number"
     if name in arrays.RANDOM_NUMBERS or name in arrays.RANDOM:
