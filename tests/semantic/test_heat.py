@@ -406,6 +406,20 @@ def test_bench_files(filename: str, expected: bool) -> None:
     assert is_benchmark(found, call) is expected
 
 
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ("if __name__ == '__main__':\n    test_net(net, loader)", False),
+        ("if __name__ == '__main__':\n    test_net(\n        net,\n        loader)", False),
+        ("if __name__ == '__main__':\n    test_net()", True),
+        ("", True),
+    ],
+)
+def test_what_its_own_file_calls_with_arguments_is_no_test(call: str, expected: bool) -> None:
+    found, node = probe(f"def test_net(net, loader):\n    probe()\n\n{call}", "test_net.py")
+    assert is_benchmark(found, node) is expected
+
+
 def test_what_trains_by_itself_is_no_loss_function_though_it_is_called_one() -> None:
     loss = "def pair_loss(x, y):\n    probe()\n    return torch.norm(x - y)\n"
     assert grade(loss) is Grade.FORWARD
@@ -471,6 +485,11 @@ def test_a_process_runs_its_function_once(start: str, *, once: bool) -> None:
         ("def test():\n    assert probe()", True),
         ("def test() -> None:\n    for x in (1, 2):\n        assert probe() > x", True),
         ("def test_it():\n    probe()", True),
+        ("def test_epoch(model, loader):\n    for x in loader:\n        probe()", False),
+        ("class Trainer:\n    def test_epoch(self):\n        probe()", False),
+        ("def test_shapes(size=8):\n    probe()", True),
+        ("import pytest\n\ndef test_it(tmp_path):\n    probe()", True),
+        ("class TestNet:\n    def test_forward(self):\n        probe()", True),
         ("def test():\n    print(probe())", False),
         ("def test(model):\n    assert probe()", False),
         ("def check():\n    assert probe()", False),

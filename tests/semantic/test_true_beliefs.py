@@ -1034,3 +1034,110 @@ def test_a_loop_that_binds_nothing_is_no_fault() -> None:
     loop = "for () in losses.items():\n        pass"
     source = f"def f(losses):\n    {loop}\n    losses['a'].backward()\n    probe(losses['a'])\n"
     assert value_of(source).kind == "?"
+
+
+BRINGS = """
+def bring(thing, device):
+    if isinstance(thing, dict):
+        {mapping}
+    if isinstance(thing, (list, tuple)):
+        return type(thing)(bring(each, device) for each in thing)
+    return thing.to(device) if torch.is_tensor(thing) else thing
+
+"""
+IN_PLACE = (
+    "for key in thing:\n            thing[key] = bring(thing[key], device)\n        return thing"
+)
+TRAINS = """
+def train(net: nn.Module, dataset):
+    for batch in DataLoader(dataset):
+        batch = bring(batch, torch.device({there!r}))
+        probe(batch["label"] == 1)
+"""
+MAPPINGS = ["return {k: bring(v, device) for k, v in thing.items()}", IN_PLACE]
+
+
+@pytest.mark.parametrize("mapping", MAPPINGS)
+@pytest.mark.parametrize(("there", "expected"), [("cuda", CUDA), ("cpu", CPU)])
+def test_what_a_function_brings_to_a_device_part_by_part_lies_there(
+    mapping: str, there: str, expected: str
+) -> None:
+    loader = "from torch.utils.data import DataLoader\n"
+    source = loader + BRINGS.format(mapping=mapping) + TRAINS.format(there=there)
+    assert value_of(source).device == expected
+
+
+@pytest.mark.parametrize("mapping", MAPPINGS)
+def test_what_another_file_brings_to_a_device_part_by_part_lies_there(
+    mapping: str, tmp_path: Path
+) -> None:
+    head = "import torch\nfrom torch import nn\nfrom torch.utils.data import DataLoader\n"
+    files = {
+        "moves.py": "import torch\n" + BRINGS.format(mapping=mapping),
+        "train.py": f"{head}from moves import bring\n{TRAINS.format(there='cuda')}",
+    }
+    assert probed(tmp_path, files).device == CUDA
+
+
+def test_a_function_that_moves_the_whole_alone_says_nothing_of_its_parts() -> None:
+    source = """
+def bring(thing, device):
+    return thing.to(device) if torch.is_tensor(thing) else thing
+
+def train(net: nn.Module, unknown):
+    probe(bring(unknown, torch.device("cuda"))["label"])
+"""
+    assert value_of(source).device is None
+
+
+@pytest.mark.parametrize(
+    ("holds", "given", "expected"),
+    [
+        ("self.margin = 1.0", "net(x.to(args.device))", ACCEL),
+        ("self.margin = 1.0", "net(x).cpu()", CPU),
+        ("self.margin = nn.Parameter(torch.ones(1))", "net(x.to(args.device))", CPU),
+    ],
+)
+def test_a_loss_without_parameters_computes_where_its_inputs_lie(
+    holds: str, given: str, expected: str
+) -> None:
+    source = f"""
+class Margin(nn.Module):
+    def __init__(self):
+        super().__init__()
+        {holds}
+
+    def forward(self, a):
+        return torch.relu(a + self.margin).mean()
+
+def train(net: nn.Module, x, args):
+    margin = Margin()
+    probe(margin({given}))
+"""
+    assert value_of(source).device == expected
+
+
+LIMBS = """
+def lengths(x):
+    limbs = x[:, :, 1:, :]
+    probe(x)
+    return torch.norm(limbs[..., 0] - limbs[..., 1], dim=-1)
+
+def {caller}(x):
+    return lengths(x).var()
+"""
+
+
+@pytest.mark.parametrize(
+    ("caller", "expected"), [("limb_loss", ACCEL), ("loss_of_limbs", ACCEL), ("summary", None)]
+)
+def test_what_helpers_of_losses_cut_along_several_axes_is_a_tensor(
+    caller: str, expected: str | None
+) -> None:
+    found = value_of(LIMBS.format(caller=caller))
+    assert (found.tensor, found.device) == (expected is not None, expected)
+
+
+def test_what_a_loss_takes_apart_by_one_index_may_be_a_list() -> None:
+    source = "def lengths(x):\n    probe(x)\n    return torch.norm(x[0] - x[1])\n"
+    assert not value_of(source + "\ndef limb_loss(x):\n    return lengths(x)\n").tensor

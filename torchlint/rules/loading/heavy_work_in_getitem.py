@@ -11,9 +11,11 @@ in `__init__`, leave the reading of images to `__getitem__`).
 Flagged, in `__getitem__` of a dataset, in a collate function, or in a function that only these
 call: a read of a whole file, a pretrained model or tokenizer, a `Compose` of transforms, or an HDF5
 or LMDB file that is opened, where no argument depends on the sample; a folder that is listed, or
-searched with a pattern (`glob`), where it is the same for all samples; and a row of a DataFrame
-(`frame.iloc[index]`, `frame.loc[key]`) where the sample takes no reading, decoding or transforming
-beside. Pipelines and opened files are a hint only.
+searched with a pattern (`glob`), where it is the same for all samples; rows of a table that are
+looked for by comparing a whole column with each sample's key (`frame[frame["id"] == key]`); and a
+row of a DataFrame (`frame.iloc[index]`, `frame.loc[key]`) where the sample takes no reading,
+decoding or transforming beside. Pipelines, opened files and rows looked for beside such work are a
+hint only.
 
 ## Setup
 ```python
@@ -145,6 +147,9 @@ _FRAME = regex(
 _LISTED = (
     "{what} lists a whole folder for every {unit}; list it once in __init__ and keep the names."
 )
+_SCANNED = (
+    "{what} compares a whole column for every sample; group the rows once in __init__ (groupby)."
+)
 _KEEP = "{what} is opened again for every {unit}; open it once per worker and keep it on self."
 
 rule = Rule(
@@ -228,6 +233,36 @@ def check_row(node: cst.Subscript, module: Module) -> Iterator[Hit]:
     severity = None if works is False else Severity.INFO
     words = {"what": f"row access by {module.shown(frame)}[…]", "unit": "sample"}
     yield Hit(node, words, severity=severity)
+
+
+@rule.on(cst.Subscript)
+def check_rows_of(node: cst.Subscript, module: Module) -> Iterator[Hit]:
+    """Find rows of a table that are looked for by comparing a column with each sample's key:
+    ``self.frame[self.frame["id"] == key]``."""
+    table = node.value
+    if isinstance(table, cst.Attribute) and table.attr.value == "loc":
+        table = table.value
+    function = module.function(node)
+    match node.slice:
+        case [
+            cst.SubscriptElement(
+                slice=cst.Index(
+                    value=cst.Comparison(
+                        left=cst.Subscript(value=column) | cst.Attribute(value=column),
+                        comparisons=[cst.ComparisonTarget(cst.Equal(), key)],
+                    )
+                )
+            ),
+            *_,
+        ] if (
+            function is not None
+            and column.deep_equals(table)
+            and sample_role(module, node) == "sample"
+            and is_fixed(module, table, function)
+            and not is_fixed(module, key, function)
+        ):
+            severity = Severity.INFO if does_work(module, function) is True else None
+            yield Hit(node, {"what": module.shown(node)}, severity=severity, message=_SCANNED)
 
 
 def _listed(module: Module, node: cst.Call) -> list[cst.BaseExpression]:

@@ -7,9 +7,9 @@ kin with `device=` fill the memory of the device with one kernel, without any co
 performance tuning guide ("Create tensors directly on the target device") names
 `torch.rand(size, device="cuda")` as its example.
 
-Flagged: in a step, a forward or a loss, random numbers of NumPy or of `random` that become a tensor
-on the device: behind arithmetic, casts and reshapes, through names, by a move, by `device=` or by
-an old tensor type of CUDA.
+Flagged: in a step, a forward or a loss, random numbers of NumPy or of `random`, or of a distribution
+of torch whose parameters lie on the host, that become a tensor on the device: behind arithmetic,
+casts and reshapes, through names, by a move, by `device=` or by an old tensor type of CUDA.
 
 ## Setup
 ```python
@@ -141,7 +141,7 @@ rule = Rule(
     severity="warning",
     default=True,
     effect="upload",
-    triggers=(b"random",),
+    triggers=(b"random", b"distributions"),
     yields_to=("TL104",),
     equivalence="rng",
     runs="hot",

@@ -7,7 +7,8 @@ each tiny result adds nodes to the graph. The profiler of PyTorch knows the patt
 `ForLoopIndexingPattern`.
 
 Flagged, in a `forward`, a loss, a step or an evaluation batch: a loop over the rows of a tensor,
-over `range()` of one of its sizes or of the batch's with an index into it, or over classes with a
+over `range()` of one of its sizes or of the batch's with an index into it, or of any count with an
+index into another dimension than the first (`pred[:, i]` for each class), or over classes with a
 comparison of a tensor with each, where torch operations (and numbers of the host) are all that the
 body does and no iteration needs another one; sums, lists that grow and branches are no needs.
 Further a loop that counts elements or writes them into a tensor one by one, greedy suppression of
@@ -414,6 +415,7 @@ def _counted(module: Module, node: _Loop) -> Iterator[cst.Name]:
     for goes in loop_sources(module, node):
         counts = _ranged(module, goes.iterated)
         sized = any(is_size(module, count) or _is_batch(module, count) for count in counts)
+        sized = sized or _by_column(module, node)
         in_parts = len(counts) == _WITH_STEP and _starts_slices(module, node)
         if isinstance(goes.target, cst.Name) and sized and not in_parts:
             yield goes.target
@@ -425,6 +427,20 @@ def _counted(module: Module, node: _Loop) -> Iterator[cst.Name]:
             value = inferred(module, things)
             if value.tensor and not value.loose:
                 yield index
+
+
+def _by_column(module: Module, node: _Loop) -> bool:
+    """Say whether a loop takes a tensor apart along another dimension than the first, one element
+    after the other: ``pred[:, i]`` for each class ``i``."""
+    return isinstance(node.target, cst.Name) and any(
+        len(part.slice) > 1
+        and isinstance(part.slice[0].slice, cst.Slice)
+        and any(
+            isinstance(each.slice, cst.Index) and is_name(each.slice.value, node.target.value)
+            for each in part.slice[1:]
+        )
+        for part in module.within(_body(module, node), cst.Subscript)
+    )
 
 
 def _starts_slices(module: Module, node: _Loop) -> bool:

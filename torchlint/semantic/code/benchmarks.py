@@ -18,11 +18,12 @@ _TEST_PATH = regex(
     r"(^|/)(tests?/|test(s|ing)?[_/](helpers?|util(ity|itie)?s?|fixtures?)/|conftest\.py$)"
 )
 _TEST_FILE = regex(r"(^|/)(test_[^/]*|[^/]*_test)\.py$")
-_HOLDS_TESTS = regex(
-    r"^[^\S\n]*((async )?def test_|class Test|class \w+\(.*TestCase)|\bimport (pytest|unittest)\b"
+_OF_TESTS = regex(
+    r"^[^\S\n]*(class Test|class \w+\(.*TestCase)|\bimport (pytest|unittest)\b"
     r"|^[^\S\n]*from (pytest|unittest)",
     re.MULTILINE,
 )
+_TEST = regex(r"^[^\S\n]*(?:async )?def (test_\w*)", re.MULTILINE)
 _SMOKE_FILE = regex(r"(^|[_\-])smoke([_\-.]|$)")
 _SMOKE = regex(r"\bsmoke[ _-]?(tests?|runs?|checks?)\b", re.IGNORECASE)
 """Two steps on little data, to see that nothing breaks; some programs look for real smoke."""
@@ -65,16 +66,26 @@ def _in_bench_file(module: Module) -> bool:
 
 
 def holds_tests(text: str) -> bool:
-    """Say whether the text of a file holds tests."""
-    return _HOLDS_TESTS.search(text) is not None
+    """Say whether the text of a file holds tests: what it calls with arguments is none."""
+    return _OF_TESTS.search(text) is not None or any(
+        re.search(rf"(?<!def ){name}\(\s*[^\s)]", text) is None for name in _TEST.findall(text)
+    )
+
+
+def _is_test(module: Module, function: cst.FunctionDef) -> bool:
+    """Say whether a function is a test: ``test_epoch(model, loader)`` of a training script, or a
+    method of its trainer, evaluates a model."""
+    name = function.name.value
+    if not name.startswith("test_") or name in torch_names.STEP_METHODS:
+        return False
+    takes = any(each.default is None for each in function.params.params)
+    return not takes or _OF_TESTS.search(module.text) is not None
 
 
 def _is_bench(module: Module, function: cst.FunctionDef) -> bool:
     """Say whether a function measures time or tests, by its name or by CUDA timing events."""
     name = function.name.value
-    if _BENCH_WORDS.search(name) or (
-        name.startswith("test_") and name not in torch_names.STEP_METHODS
-    ):
+    if _BENCH_WORDS.search(name) or _is_test(module, function):
         return True
     if name == "test" and not function.params.params:  # pytest collects it as well
         return any(True for _ in module.within(function, cst.Assert))

@@ -65,7 +65,8 @@ def upload_of(module: Module, call: cst.Call) -> Upload | None:
         if maker is None or inferred(module, transfer.source).device != CPU:
             return None
         inside = module.is_within(maker, call)
-        return Upload(call if inside else maker, maker.args[0].value)
+        data = maker if _is_sample(module, maker) else maker.args[0].value
+        return Upload(call if inside else maker, data)
     if not call.args or call.args[0].star or not on_accelerator(module):
         return None
     first = call.args[0].value
@@ -91,9 +92,11 @@ def _makes_there(module: Module, call: cst.Call, first: cst.BaseExpression) -> b
 
 @question()
 def _maker(module: Module, node: cst.BaseExpression) -> cst.Call | None:
-    """Return the call that makes a tensor of host data of which an expression is a view, a cast or
-    a copy."""
+    """Return the call that makes a tensor of host data, or draws one there, of which an expression
+    is a view, a cast or a copy."""
     match node:
+        case cst.Call() if _is_sample(module, node):
+            return node
         case cst.Call(func=cst.Attribute(value=receiver, attr=cst.Name(method))) if (
             method in _SAME | _TAKEN and module.name(node.func) is None
         ):
@@ -117,7 +120,15 @@ def _maker(module: Module, node: cst.BaseExpression) -> cst.Call | None:
 def tensor_data(module: Module, tensor: cst.BaseExpression) -> cst.BaseExpression | None:
     """Return the host data of which a tensor is made, also where it is a view, a cast or a part."""
     maker = _maker(module, tensor)
-    return maker.args[0].value if maker is not None else None
+    return maker.args[0].value if maker is not None and not _is_sample(module, maker) else None
+
+
+def _is_sample(module: Module, call: cst.Call) -> bool:
+    """Say whether a call draws from a distribution of torch, where its parameters lie."""
+    match call.func:
+        case cst.Attribute(value=made, attr=cst.Name("sample" | "rsample")):
+            return (inferred(module, made).name or "").startswith("torch.distributions.")
+    return False
 
 
 # -- what data are made of -------------------------------------------------------------------------
@@ -284,6 +295,8 @@ def _is_filled(module: Module, name: cst.Name) -> bool:
 
 
 def _of_call(module: Module, call: cst.Call) -> _Words | None:
+    if _is_sample(module, call):
+        return frozenset([RANDOM])
     if has_star(call):
         return None
     name = module.called(call)

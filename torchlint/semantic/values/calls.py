@@ -14,7 +14,7 @@ from torchlint.semantic.torch.spelling import LENGTHS, MODEL, called
 from torchlint.semantic.values import library, methods
 from torchlint.semantic.values.device_choice import chooses_host, passed_constant
 from torchlint.semantic.values.functions import PASS_THROUGH, Functions, has_keyword
-from torchlint.semantic.values.refilled import merged
+from torchlint.semantic.values.refilled import brought, merged
 from torchlint.semantic.values.tensor_types import meant_type
 from torchlint.semantic.values.value import (
     ACCEL,
@@ -174,6 +174,8 @@ class Calls(Functions):
             for name, v in values.items()
             if v.tensor and v.device is not None
         }
+        if moved := brought(self.values.tree, function, values):
+            return moved
         return self.values.summary(function, self.budget - 1, given) if given else found
 
     def _has_budget(self) -> bool:
@@ -301,7 +303,10 @@ class Calls(Functions):
         given = next((a.device for a in operands if a.device in (CUDA, ACCEL)), None)
         # What is made on the host says more than the role of a parameter beside it.
         host = first == CPU or (given is None and self._takes_host(node, module))
-        device = module.device or (CPU if host else given or ACCEL)
+        place = module.device
+        if place == CPU and operands and not host and not self._learns(module.node):
+            place = None  # Without parameters it has no place: a loss of one's own.
+        device = place or (CPU if host else given or ACCEL)
         graph = self.graph(node)
         forward = (
             self.values.scopes.method(module.node, "forward")

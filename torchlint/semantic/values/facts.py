@@ -37,6 +37,7 @@ from torchlint.semantic.values import backprop, evidence, params, records
 from torchlint.semantic.values.budget import Budgeted
 from torchlint.semantic.values.interpreter import Interpreter
 from torchlint.semantic.values.parameter_uses import converted
+from torchlint.semantic.values.refilled import brought
 from torchlint.semantic.values.roles import Roles
 from torchlint.semantic.values.steps import Step
 from torchlint.semantic.values.value import ACCEL, CLASSES, COUNTED, UNKNOWN, Value, join, join_all
@@ -185,6 +186,9 @@ class Values(Budgeted, Roles):
         ).result()
         if function.asynchronous is not None:
             return UNKNOWN
+        unsure = found.kind in ("?", "tensor", "batch") and found.device is None
+        if unsure and given and (moved := brought(self.tree, function, given)):
+            return moved
         if found.kind == "none" and self.is_abstract(function):
             return declared
         return declared if found.kind in ("?", "none") and declared.kind != "?" else found

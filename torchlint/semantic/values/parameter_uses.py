@@ -256,6 +256,8 @@ def used_as_tensor(code: Code, function: cst.FunctionDef) -> frozenset[str]:
             )
     if forward:
         out.update(_cut(code, function), _compared(code, function, out))
+    elif cls is None and any_torch and (cut := _cut(code, function)):
+        out.update(cut if role_device(code, function) is not None else ())
     return frozenset(out - converted(code, function))
 
 

@@ -1,15 +1,16 @@
 """Mappings whose values are brought to the host, ``{k: v.cpu() for k, v in batch.items()}``, or to
-which a function adds those of another one, ``log[k] = log.get(k, 0) + v``."""
+which a function adds those of another one, ``log[k] = log.get(k, 0) + v``; whatever else a function
+brings to a device part by part."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import libcst as cst
 
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.tree import Tree, is_name
-from torchlint.semantic.values.value import CPU, Value
+from torchlint.semantic.values.value import CPU, CUDA, Value
 
 _OF_TYPES = ("isinstance", "is_tensor", "hasattr")
 _ON_HOST = Value("?", device=CPU)
@@ -51,6 +52,29 @@ def merged(tree: Tree, function: cst.FunctionDef) -> tuple[str, str] | None:
                     if held is not None and _adds(each.value, value):
                         return held, source
     return None
+
+
+def brought(tree: Tree, function: cst.FunctionDef, given: Mapping[str, Value]) -> Value | None:
+    """Return what a function gives that calls itself with each part of what it is given, and brings
+    the tensors among them to a device that it is given: the same, on that device."""
+    calls = list(tree.within(function.body, cst.Call))
+    if not any(is_name(call.func, function.name.value) for call in calls):
+        return None
+    for call in calls:
+        match call:
+            case cst.Call(
+                func=cst.Attribute(value=cst.Name(whole), attr=cst.Name("to")),
+                args=[cst.Arg(value=cst.Name(to)), *_],
+            ) if whole in given and to in given:
+                return _moved(given[whole], given[to].device)
+            case cst.Call(func=cst.Attribute(cst.Name(whole), cst.Name("cuda"))) if whole in given:
+                return _moved(given[whole], CUDA)
+    return None
+
+
+def _moved(value: Value, device: str | None) -> Value:
+    here = value.tensor or value.kind in ("batch", "?")
+    return (value.but(device=device) if here else value).inside(lambda part: _moved(part, device))
 
 
 def _changed_under_key(line: cst.Assign | cst.AugAssign, key: str) -> str | None:
