@@ -1102,14 +1102,28 @@ def test_a_count_is_added_as_it_is(read: str, added: str) -> None:
     assert output(after) == output(source)
 
 
-def test_a_list_of_which_the_mean_is_taken_is_read_at_once() -> None:
-    body = "found.append(loss.item())\n"
-    source = HEAD + function("found = []\n", body, "return sum(found) / len(found)\n")
+AT_ONCE = "    if found:\n        found = torch.stack(found).tolist()\n"
+ROWS = {
+    "found.append(loss.item())\n": "loss.detach())",
+    "if len(x) == 5:\n    found.append(float(loss))\n": "loss.detach())",
+    "right = (out.argmax(1) == y).sum().item()\nfound.append(right)\n": "sum().detach()",
+    "found.append((y == i).any().item())\n": "any().detach())",
+    # Near misses: a list of whole numbers that are made floats, of rows of one element, and
+    # of floats that are cut.
+    "found.append(float((y == i).sum()))\n": "float(value) for value in found]",
+    "found.append(loss.reshape(1).item())\n": "value.item() for value in found]",
+    "worst = int(out.max())\nfound.append(worst)\n": "int(value) for value in found]",
+}
+
+
+@pytest.mark.parametrize("end", ["found, len(found)", "sum(found) / len(found)", "max(found)"])
+@pytest.mark.parametrize("body", ROWS)
+def test_a_list_of_numbers_is_read_at_once(body: str, end: str) -> None:
+    source = HEAD + function("found = []\n", body, f"return {end}\n")
     after = changed(source)
-    assert "    if found:\n        found = torch.stack(found).tolist()\n" in after
+    assert ROWS[body] in after
+    assert (AT_ONCE in after) is ("for value" not in ROWS[body])
     assert output(after) == output(source)
-    other = HEAD + function("found = []\n", body, "return found, len(found)\n")
-    assert "    found = [value.item() for value in found]\n" in changed(other)
 
 
 EPOCHS = """\
