@@ -1126,6 +1126,27 @@ def test_a_list_of_numbers_is_read_at_once(body: str, end: str) -> None:
     assert output(after) == output(source)
 
 
+TWO_READS = [
+    ("a, b = 0.0, 0.0\n", "a += loss.item()\nb += out.sum().item()\n", "return a, b\n"),
+    ("a, b = 0.0, 0\n", "a += loss.item()\nb += (out > y[0]).sum().item()\n", "return a, b\n"),
+    ("a, b = [], []\n", "a.append(loss.item())\nb.append(out.sum().item())\n", "return a, b\n"),
+]
+
+
+@pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("parts", TWO_READS)
+def test_two_reads_of_a_step_have_one_fix_whatever_ends_a_line(
+    parts: tuple[str, str, str], line_end: str
+) -> None:
+    source = HEAD + function(*parts)
+    written = source.replace("\n", line_end)
+    found = check(written, codes=frozenset({"TL101"})).findings
+    assert len(found) == 2
+    assert found[0].fix is not None
+    assert found[0].fix == found[1].fix
+    assert changed(written) == changed(source).replace("\n", line_end)
+
+
 EPOCHS = """\
 def run({given}):
     {start}
