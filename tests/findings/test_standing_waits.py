@@ -447,11 +447,19 @@ SEEN = f"if verbose:\n            {CACHE}"
 def test_a_read_beside_an_emptied_cache_is_put_off_with_it(line: str, body: str) -> None:
     """Whoever gives memory back to the driver waits for the device: to put the read off gains where
     the call goes too, which is no safe fix."""
-    read = found(body, line, "TL701")
     certain = "if" not in body
-    assert read.fix is not None
-    assert read.fix.safety is (Safety.UNSAFE if certain else Safety.SAFE)
-    assert ("beside it waits as well" in read.fix.note) is certain
+    for comment in ("", "print()  # noqa: TL203\n"):
+        source = PROGRAM.format(line=line, body=body) + comment
+        both = check(source, codes=frozenset({"TL101", "TL701"})).findings
+        fixes = {each.code: each.fix for each in both if each.code in ("TL101", "TL701")}
+        read, call = fixes["TL101"], fixes.get("TL701")
+        assert read is not None
+        assert read.safety is (Safety.UNSAFE if certain else Safety.SAFE)
+        assert ("beside it waits as well" in read.note) is (certain and bool(comment))
+        if line == CACHE:
+            assert (read == call) is not bool(comment)
+        after = fixed(source, "unsafe", codes=frozenset({"TL101", "TL701"})).after or ""
+        assert ("empty_cache" in after or "loss.item()" in after) is not certain
 
 
 @pytest.mark.parametrize(
