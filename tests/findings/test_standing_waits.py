@@ -429,3 +429,48 @@ def test_the_repair_of_a_read_is_no_safer_than_that_of_another_right_beside_it(
     assert ("beside it waits as well" in read.fix.note) is (name in APPLIED)
     told_there = name.endswith("of another file") or name == "a number made in another file"
     assert (read.severity is Severity.INFO) is told_there
+
+
+CACHE = "torch.cuda.empty_cache()"
+SEEN = f"if verbose:\n            {CACHE}"
+
+
+@pytest.mark.parametrize(
+    ("line", "body"),
+    [
+        (SUM, CACHE),
+        (CACHE, SUM),
+        (SUM, "torch.accelerator.empty_cache()"),
+        (SUM, SEEN),
+    ],
+)
+def test_a_read_beside_an_emptied_cache_is_put_off_with_it(line: str, body: str) -> None:
+    """Whoever gives memory back to the driver waits for the device: to put the read off gains where
+    the call goes too, which is no safe fix."""
+    certain = "if" not in body
+    for comment in ("", "print()  # noqa: TL203\n"):
+        source = PROGRAM.format(line=line, body=body) + comment
+        both = check(source, codes=frozenset({"TL101", "TL701"})).findings
+        fixes = {each.code: each.fix for each in both if each.code in ("TL101", "TL701")}
+        read, call = fixes["TL101"], fixes.get("TL701")
+        assert read is not None
+        assert read.safety is (Safety.UNSAFE if certain else Safety.SAFE)
+        assert ("beside it waits as well" in read.note) is (certain and bool(comment))
+        if line == CACHE:
+            assert (read == call) is not bool(comment)
+        after = fixed(source, "unsafe", codes=frozenset({"TL101", "TL701"})).after or ""
+        assert ("empty_cache" in after or "loss.item()" in after) is not certain
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        f"if len(data) % 50 == 0:\n            {CACHE}",
+        f"criterion(model(x), y).backward(); sgd.step()\n    {CACHE}",
+        f"try:\n            size(out, y)\n        except RuntimeError:\n            {CACHE}",
+    ],
+)
+def test_a_cache_that_is_seldom_emptied_keeps_no_read_back(body: str) -> None:
+    fix = found(body, SUM, "TL701").fix
+    assert fix is not None
+    assert fix.safety is Safety.SAFE

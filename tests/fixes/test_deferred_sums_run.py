@@ -1102,14 +1102,49 @@ def test_a_count_is_added_as_it_is(read: str, added: str) -> None:
     assert output(after) == output(source)
 
 
-def test_a_list_of_which_the_mean_is_taken_is_read_at_once() -> None:
-    body = "found.append(loss.item())\n"
-    source = HEAD + function("found = []\n", body, "return sum(found) / len(found)\n")
+AT_ONCE = "    if found:\n        found = torch.stack(found).tolist()\n"
+ROWS = {
+    "found.append(loss.item())\n": "loss.detach())",
+    "if len(x) == 5:\n    found.append(float(loss))\n": "loss.detach())",
+    "right = (out.argmax(1) == y).sum().item()\nfound.append(right)\n": "sum().detach()",
+    "found.append((y == i).any().item())\n": "any().detach())",
+    # Near misses: a list of whole numbers that are made floats, of rows of one element, and
+    # of floats that are cut.
+    "found.append(float((y == i).sum()))\n": "float(value) for value in found]",
+    "found.append(loss.reshape(1).item())\n": "value.item() for value in found]",
+    "worst = int(out.max())\nfound.append(worst)\n": "int(value) for value in found]",
+}
+
+
+@pytest.mark.parametrize("end", ["found, len(found)", "sum(found) / len(found)", "max(found)"])
+@pytest.mark.parametrize("body", ROWS)
+def test_a_list_of_numbers_is_read_at_once(body: str, end: str) -> None:
+    source = HEAD + function("found = []\n", body, f"return {end}\n")
     after = changed(source)
-    assert "    if found:\n        found = torch.stack(found).tolist()\n" in after
+    assert ROWS[body] in after
+    assert (AT_ONCE in after) is ("for value" not in ROWS[body])
     assert output(after) == output(source)
-    other = HEAD + function("found = []\n", body, "return found, len(found)\n")
-    assert "    found = [value.item() for value in found]\n" in changed(other)
+
+
+TWO_READS = [
+    ("a, b = 0.0, 0.0\n", "a += loss.item()\nb += out.sum().item()\n", "return a, b\n"),
+    ("a, b = 0.0, 0\n", "a += loss.item()\nb += (out > y[0]).sum().item()\n", "return a, b\n"),
+    ("a, b = [], []\n", "a.append(loss.item())\nb.append(out.sum().item())\n", "return a, b\n"),
+]
+
+
+@pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("parts", TWO_READS)
+def test_two_reads_of_a_step_have_one_fix_whatever_ends_a_line(
+    parts: tuple[str, str, str], line_end: str
+) -> None:
+    source = HEAD + function(*parts)
+    written = source.replace("\n", line_end)
+    found = check(written, codes=frozenset({"TL101"})).findings
+    assert len(found) == 2
+    assert found[0].fix is not None
+    assert found[0].fix == found[1].fix
+    assert changed(written) == changed(source).replace("\n", line_end)
 
 
 EPOCHS = """\

@@ -51,7 +51,7 @@ _OTHER = Role()
 _OF_A_WAIT = {
     effect: replace(role, named=_EVERY, grouped=True, together=True, hint=True)
     for effect, role in {**_ROLES, "": _OTHER}.items()
-}
+} | {"memory": Role(named=_EVERY, grouped=True)}
 
 
 def role_of(effect: str, *, waits: bool) -> Role:

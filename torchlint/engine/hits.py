@@ -22,10 +22,10 @@ from torchlint.base.span import Span
 from torchlint.engine import syntax
 from torchlint.engine.job import Job
 from torchlint.engine.placing import Crash, Placing, described, message_of
+from torchlint.engine.waits import keeps_fixes_apart
 from torchlint.engine.yielding import (
     fixed_together,
     joined,
-    keeps_fixes_apart,
     parts_of_wider,
     step_of,
     strongest,

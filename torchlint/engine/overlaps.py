@@ -10,6 +10,7 @@ from torchlint.base.finding import AppliedFix, Edit, Finding
 from torchlint.base.regex import regex
 from torchlint.base.span import Position, Span
 
+_BREAKS = ("\n", "\r")
 _IMPORT = regex(r"\s*import [\w.]+(?: as \w+)?\s*")
 
 
@@ -53,7 +54,7 @@ def touch(one: Edit, other: Edit) -> bool:
     if one.span == other.span and one.text == other.text and _IMPORT.fullmatch(one.text):
         return False
     if one.span == other.span and one.span.start == one.span.end and one.text != other.text:
-        behind = one.text.startswith("\n") and other.text.startswith("\n")
+        behind = one.text.startswith(_BREAKS) and other.text.startswith(_BREAKS)
         return not behind and not _bind_apart(one.text, other.text)
     if _is_line_behind(one, other) or _is_line_behind(other, one):
         return False
@@ -67,7 +68,7 @@ def _bind_apart(one: str, other: str) -> bool:
 
 
 def _is_line_behind(new: Edit, changed: Edit) -> bool:
-    line = new.span.start == new.span.end and new.text.startswith("\n")
+    line = new.span.start == new.span.end and new.text.startswith(_BREAKS)
     return line and changed.span.start < changed.span.end == new.span.start
 
 

@@ -3,12 +3,14 @@ stays. What counts as what is said in `torchlint.base.waits`."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 import libcst as cst
 
 from torchlint.base.finding import Safety, Severity
+from torchlint.base.regex import regex
 from torchlint.base.waits import MOST_NAMED, Role, role_of
 from torchlint.engine.placing import Placed, severity_of
 from torchlint.fixes.fix import Fix, NodeEdit, Remove, Replace
@@ -33,6 +35,7 @@ _OTHERS = (
 )
 _NAMES = frozenset(("beside", "other", "wait"))
 """Words of a message that name another wait."""
+_SILENCES = regex(r"^[^#\n]*#.*\b(noqa|torchlint)\b", re.MULTILINE)
 _HALF = "Another wait of the same statement stays, so that nothing is gained."
 _APPLIED = {
     Safety.SUGGESTION: (Safety.SAFE, Safety.UNSAFE),
@@ -149,6 +152,11 @@ def _in_vain(
         node, where = _elsewhere_in_step(module, wait, fix, others, fixed), ""
     if node is None:
         return wait
+    other = others[node].hit.fix if node in others else None
+    if other is not None and _goes_with(module, other, fix):
+        note = one_sentence([fix.note, other.note])
+        both = replace(fix, safety=safety, note=note, edits=(*fix.edits, *other.edits))
+        return replace(wait, hit=replace(wait.hit, fix=both))
     note = f"As long as `{module.shown(node)}`{where} waits as well, little is gained."
     note = one_sentence([fix.note, note])
     told = bool(where) and (
@@ -160,6 +168,28 @@ def _in_vain(
     severity = Severity.INFO if hint else wait.hit.severity
     weaker = replace(fix, safety=safety, note=note)
     return replace(wait, hit=replace(wait.hit, fix=weaker, severity=severity))
+
+
+def _goes_with(module: Module, other: Fix, fix: Fix) -> bool:
+    """Say whether the lines that one unsafe fix takes away can go with another fix."""
+    return (
+        other.safety is Safety.UNSAFE
+        and not keeps_fixes_apart(module.text)
+        and all(
+            isinstance(edit, Remove)
+            and not any(
+                module.is_within(mine.node, edit.node) or module.is_within(edit.node, mine.node)
+                for mine in fix.edits
+                if isinstance(mine, (Remove, Replace))
+            )
+            for edit in other.edits
+        )
+    )
+
+
+def keeps_fixes_apart(text: str) -> bool:
+    """Say whether a comment of a file may keep back the fix of one finding, and not of others."""
+    return _SILENCES.search(text) is not None
 
 
 def _elsewhere_in_step(

@@ -4,14 +4,12 @@ cause."""
 from __future__ import annotations
 
 import bisect
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import libcst as cst
 
 from torchlint.base.finding import Edit, Finding, Safety, TextFix
-from torchlint.base.regex import regex
 from torchlint.base.span import Span
 from torchlint.engine.overlaps import touch
 from torchlint.engine.placing import Placed
@@ -23,7 +21,6 @@ from torchlint.semantic.module import Module
 _MOST_TOGETHER = 40
 """Findings of one rule in one step from which on each keeps its own fix, as each would hold all
 edits."""
-_SILENCES = regex(r"^[^#\n]*#.*\b(noqa|torchlint)\b", re.MULTILINE)
 
 
 def strongest(
@@ -104,11 +101,6 @@ def step_of(module: Module, placed: Placed) -> cst.CSTNode | None:
     which a wait or a copy is; None where it is in neither."""
     loop = module.loop(placed.hit.node)
     return loop or (module.function(placed.hit.node) if role(placed).together else None)
-
-
-def keeps_fixes_apart(text: str) -> bool:
-    """Say whether a comment of a file may keep back the fix of one finding, and not of others."""
-    return _SILENCES.search(text) is not None
 
 
 def fixed_together(beside: Mapping[tuple[str, Span], Finding]) -> dict[tuple[str, Span], Finding]:

@@ -83,7 +83,16 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Hit, Module, Rule, Safety, Severity, deletion, keyword_argument
+from torchlint.rule import (
+    Hit,
+    Module,
+    Rule,
+    Safety,
+    Severity,
+    Wait,
+    deletion,
+    keyword_argument,
+)
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.offloads import frees_for_offload, frees_on_purpose
 
@@ -127,12 +136,15 @@ def check_setting(node: cst.Call, module: Module) -> Iterator[Hit]:
 @rule.call(*_CALLS)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if not frees_for_offload(module, node):
-        words = {"name": module.called(node)}
-        if frees_on_purpose(module, node):
-            yield Hit(node, words, severity=Severity.INFO)
-        else:
-            safety = Safety.SUGGESTION if _is_budgeted(module, node) else Safety.UNSAFE
-            yield Hit(node, words, fix=deletion(module, node, safety, _NOTE))
+        safety = Safety.SUGGESTION if _is_budgeted(module, node) else Safety.UNSAFE
+        wanted = frees_on_purpose(module, node)
+        yield Hit(
+            node,
+            {"name": module.called(node)},
+            None if wanted else deletion(module, node, safety, _NOTE),
+            Severity.INFO if wanted else None,
+            cause=Wait(node, node, node),
+        )
 
 
 def _is_budgeted(module: Module, node: cst.Call) -> bool:

@@ -268,28 +268,6 @@ def gathered_reads(module: Module, append: cst.Call) -> list[cst.Name] | None:
     )
 
 
-_OF_SOME = frozenset(
-    ("numpy.mean", "numpy.average", "statistics.mean", "builtins.max", "builtins.min")
-)
-
-
-@question(yes="its mean is taken after the loop", no="it may well be empty", remember=False)
-def averaged_after(module: Module, append: cst.Call) -> bool:
-    """Say whether of a list, which only lines behind the loop read, one takes the mean or an end:
-    an empty list has none."""
-    for read in gathered_reads(module, append) or ():
-        call = module.taker(read)
-        name = module.name(call.func) if isinstance(call, cst.Call) else None
-        if name in _OF_SOME:
-            return True
-        match module.parent(call):
-            case cst.BinaryOperation(operator=cst.Divide(), right=right) if (
-                right is call and name == "builtins.len"
-            ):
-                return True
-    return False
-
-
 @question(yes="a loop fills the list", no="no loop is known to fill the list")
 def gathering_loop(module: Module, append: cst.Call) -> cst.For | cst.While | None:
     """Return the outermost loop that fills a list by ``name.append(…)``, where all that reads it

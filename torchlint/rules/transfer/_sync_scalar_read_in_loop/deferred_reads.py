@@ -4,7 +4,7 @@ lists over a loop, and neighbours in a tuple."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from functools import partial
 
 import libcst as cst
@@ -42,7 +42,6 @@ from torchlint.semantic.torch.spelling import LOSS, called
 from torchlint.semantic.uses.accumulators import (
     LoopSum,
     added,
-    averaged_after,
     gathering_loop,
     in_changing_mode,
     in_each_step,
@@ -184,8 +183,8 @@ def _summed(
 class _Deferral:
     """Follows a number that becomes a tensor to all that uses it, and gathers the edits."""
 
-    def __init__(self, module: Module) -> None:
-        self.module = module
+    def __init__(self, module: Module, *, single: bool = False) -> None:
+        self.module, self._single = module, single
         self.edits: list[NodeEdit] = []
         self.notes: list[str] = []
         self.assumes: dict[str, str] = {}
@@ -245,8 +244,9 @@ class _Deferral:
                     return self.bound(target, kind)
             case cst.Expr(value=cst.Call(args=[cst.Arg(value=value)]) as append) if value is node:
                 if (filled := gathering_loop(self.module, append)) is not None:
-                    number = f"{kind}(value)"
+                    number = None if self._single else f"{kind}(value)"
                     self.edits += _numbers_after(self.module, filled, append, number)
+                    self.assumes |= {ONE_DEVICE: _APART} if self._single else {}
                     return True
         found = _summed(self.module, node, self._kept)
         if found is not None:
@@ -430,7 +430,7 @@ def read_where_used(module: Module, read: HostRead) -> Deferred | None:
     kept: cst.BaseExpression = detached(module, read.tensor)
     if not fresh_per_iteration(module, read.tensor):
         kept = method_call(kept, "clone")
-    way = _Deferral(module)
+    way = _Deferral(module, single=_is_single(module, read))
     way.edits.append(Replace(read.node, kept))
     way.notes += [_WHOLE_PART] if kind == "int" and not _is_count(module, read.tensor) else []
     match module.small_statement(read.node):
@@ -470,16 +470,14 @@ def read_after_loop(module: Module, read: HostRead) -> Deferred | None:
         return None
     if not detachable(module, read.tensor):
         return None
-    loop, kind = gathering_loop(module, append), number_kind(module, read)
+    loop = gathering_loop(module, append)
     if loop is None:
         return None
     kept = kept_for_later(module, read, append)
     if kept is read.tensor:
         kept = kept.with_changes(lpar=(), rpar=())
     number = "float(value)" if read.how == "float" else "value.item()"
-    single = has_no_dimension(module, read.tensor) and kind is not None
-    single = single and (kind == "float" or read.how == "item") and averaged_after(module, append)
-    single = single and in_each_step(module, append, loop)
+    single = _is_single(module, read)
     after = _numbers_after(module, loop, append, None if single else number)
     notes = [] if reaches_line_after(module, loop) else [_LEFT]
     assumes = {FRAMES: _KEPT, TORCH: _KEPT, LOSSES: _KEPT, MEMORY: _KEPT}
@@ -487,6 +485,14 @@ def read_after_loop(module: Module, read: HostRead) -> Deferred | None:
         assumes[ONE_DEVICE] = _APART
     title = "Collect the tensors and read them after the loop"
     return Deferred((Replace(read.node, kept), *after), title, one_sentence(notes), assumes)
+
+
+def _is_single(module: Module, read: HostRead) -> bool:
+    """Say whether what is read has no dimension, and holds the kind of number that the read gives:
+    then many of them are read as one stack."""
+    kind = number_kind(module, replace(read, how="item"))
+    known = kind is not None and kind == number_kind(module, read)
+    return known and has_no_dimension(module, read.tensor)
 
 
 def _numbers_after(
