@@ -5,13 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, TypeGuard
+from typing import Any, TypeGuard, TypeVar
 
 import libcst as cst
 
 from torchlint.fixes.fix import Replace
 from torchlint.semantic.module import Module
 from torchlint.semantic.uses.graphless import graphless
+
+S = TypeVar("S", bound=cst.BaseSmallStatement | cst.BaseStatement)
 
 
 def detached(module: Module, tensor: cst.BaseExpression) -> cst.BaseExpression:
@@ -82,12 +84,11 @@ def instead(new: cst.CSTNode, _: cst.CSTNode) -> cst.CSTNode:
     return new
 
 
-def swapped(
-    line: cst.SimpleStatementLine, replaced: Mapping[cst.CSTNode, cst.CSTNode]
-) -> cst.SimpleStatementLine:
+def swapped(statement: S, replaced: Mapping[cst.CSTNode, cst.CSTNode]) -> S:
     """Return a statement in which other nodes stand in the place of some."""
-    changed = line.visit(Rewriter({old: partial(instead, new) for old, new in replaced.items()}))
-    assert isinstance(changed, cst.SimpleStatementLine)
+    rewrites = {old: partial(instead, new) for old, new in replaced.items()}
+    changed = statement.visit(Rewriter(rewrites))
+    assert isinstance(changed, type(statement))
     return changed
 
 
