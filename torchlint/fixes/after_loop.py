@@ -62,7 +62,7 @@ def done_after_loop(module: Module, count: int, read: HostRead, logged: str) -> 
     append = cst.parse_statement(f"{pending}.append({f'({row})' if len(codes) > 1 else row})")
     assert isinstance(append, cst.SimpleStatementLine)
     new: dict[cst.CSTNode, cst.CSTNode] = {n: cst.Name(name) for n, name in names.items()}
-    lines = [swapped(each.line.body[0], new) for each in later.steps]
+    lines = [swapped(each.line, new).body[0] for each in later.steps]
     body = "\n".join(f"    {cst.Module(()).code_for_node(each)}" for each in lines)
     replay = f"for {targets} in {pending}:\n{body}"
     edits: list[NodeEdit] = [

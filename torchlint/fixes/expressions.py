@@ -5,15 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, TypeGuard, TypeVar
+from typing import Any, TypeGuard
 
 import libcst as cst
 
 from torchlint.fixes.fix import Replace
 from torchlint.semantic.module import Module
 from torchlint.semantic.uses.graphless import graphless
-
-S = TypeVar("S", bound=cst.BaseSmallStatement | cst.BaseStatement)
 
 
 def detached(module: Module, tensor: cst.BaseExpression) -> cst.BaseExpression:
@@ -84,11 +82,12 @@ def instead(new: cst.CSTNode, _: cst.CSTNode) -> cst.CSTNode:
     return new
 
 
-def swapped(statement: S, replaced: Mapping[cst.CSTNode, cst.CSTNode]) -> S:
+def swapped(
+    line: cst.SimpleStatementLine, replaced: Mapping[cst.CSTNode, cst.CSTNode]
+) -> cst.SimpleStatementLine:
     """Return a statement in which other nodes stand in the place of some."""
-    rewrites = {old: partial(instead, new) for old, new in replaced.items()}
-    changed = statement.visit(Rewriter(rewrites))
-    assert isinstance(changed, type(statement))
+    changed = line.visit(Rewriter({old: partial(instead, new) for old, new in replaced.items()}))
+    assert isinstance(changed, cst.SimpleStatementLine)
     return changed
 
 
