@@ -327,7 +327,6 @@ def _rule_findings(
     if not concerns_us(data):
         return (), ()
     catalog = load_catalog()
-    on = [info for info in catalog.rules if info.code in job.codes]
     words = b" ".join(set(data.translate(_BETWEEN).split()))  # each once, a tenth of the text
     able = {
         info.code
@@ -336,11 +335,12 @@ def _rule_findings(
             each in (data if b" " in each.translate(_BETWEEN) else words) for each in info.triggers
         )
     }
-    wanted = {info.code for info in on if info.code in able}
+    wanted = able & job.codes
     if not wanted:
         return (), ()
     # A rule also yields to a more specific one that is switched off, so that one has to run too.
-    silent = {code for info in on if info.code in wanted for code in info.yields_to} & able - wanted
+    yielding = (info.yields_to for info in catalog.rules if info.code in wanted)
+    silent = {code for codes in yielding for code in codes} & able - wanted
     import_libcst()
     tree = syntax.parse(text, python)
     if isinstance(tree, str):
