@@ -4,7 +4,7 @@ some programs, and for a library of twice as many files."""
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from torchlint.engine.job import Job
 from torchlint.run import projects
 from torchlint.run.projects import forget
 from torchlint.run.worker import analyse_job
+from torchlint.semantic.code import quick_nodes
 from torchlint.semantic.project import callers
 
 CASES = Path(__file__).parents[2] / "fixtures" / "cases"
@@ -237,3 +238,41 @@ def test_calls_are_looked_at_until_one_decides(
     monkeypatch.setattr(callers, "_value", lambda *of: asked.append(of) or value(*of))
     analysed_for(tmp_path, files, monkeypatch, ["lib/shared.py"])
     assert 1 <= len(asked) <= 4
+
+
+CRITIC = """\
+import torch
+from torch import nn
+
+generator, critic = nn.Linear(8, 8).cuda(), nn.Linear(8, 1).cuda()
+optimizer_g = torch.optim.Adam(generator.parameters())
+optimizer_d = torch.optim.Adam(critic.parameters())
+
+
+def train(loader):
+    for real in loader:
+        optimizer_d.zero_grad()
+        fake = generator(torch.randn(8, 8, device="cuda"))
+        loss = critic(fake).mean() - critic(real.cuda()).mean()
+        loss.backward()
+        optimizer_d.step()
+        optimizer_g.zero_grad()
+        loss = -critic(generator(torch.randn(8, 8, device="cuda"))).mean()
+        loss.backward()
+        optimizer_g.step()
+"""
+
+
+def test_no_function_is_spelled_out_for_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a function says is cut out of the text: libcst's parser reads single statements."""
+    read: list[str] = []
+    parsed = quick_nodes.parsed
+
+    def noted(parse: Callable[[str], Any], text: str) -> Any:
+        read.append(text)
+        return parsed(parse, text)
+
+    monkeypatch.setattr(quick_nodes, "parsed", noted)
+    forget()
+    assert "TL501" in {each.code for each in analyse_job(job(CRITIC)).findings}
+    assert max(map(len, read)) < 100

@@ -58,6 +58,8 @@ _HALF = "another cell is not Python yet"
 known."""
 _TABS = "tabs and spaces are mixed in the indentation"
 _PRAGMA_BYTES = (b"torchlint:", b"noqa")
+_BETWEEN = bytes(n if n >= 128 or chr(n).isalnum() or n == ord("_") else 32 for n in range(256))
+"""What stands between words is a blank."""
 # A file that imports another framework, and neither torch nor what builds on it, speaks of that
 # one's networks.
 _OTHER = regex(
@@ -325,15 +327,20 @@ def _rule_findings(
     if not concerns_us(data):
         return (), ()
     catalog = load_catalog()
-    on = [info for info in catalog.rules if info.code in job.codes]
+    words = b" ".join(set(data.translate(_BETWEEN).split()))  # each once, a tenth of the text
     able = {
-        info.code for info in catalog.rules if any(trigger in data for trigger in info.triggers)
+        info.code
+        for info in catalog.rules
+        if any(
+            each in (data if b" " in each.translate(_BETWEEN) else words) for each in info.triggers
+        )
     }
-    wanted = {info.code for info in on if info.code in able}
+    wanted = able & job.codes
     if not wanted:
         return (), ()
     # A rule also yields to a more specific one that is switched off, so that one has to run too.
-    silent = {code for info in on if info.code in wanted for code in info.yields_to} & able - wanted
+    yielding = (info.yields_to for info in catalog.rules if info.code in wanted)
+    silent = {code for codes in yielding for code in codes} & able - wanted
     import_libcst()
     tree = syntax.parse(text, python)
     if isinstance(tree, str):

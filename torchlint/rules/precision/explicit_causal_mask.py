@@ -185,7 +185,7 @@ def _layer(module: Module, node: cst.Call) -> str | None:
 def _is_cached(module: Module, node: cst.Call, key: cst.BaseExpression | None) -> bool:
     """Say whether there may be more keys than queries, kept from earlier calls."""
     home = module.function(node)
-    if home is not None and _CACHED.search(module.source_of(home)):
+    if home is not None and _CACHED.search(module.source(home)):
         return True
     made = definitions_of(module, key) if isinstance(key, cst.Name) else [key]
     return any(each is not None and _JOINED.search(module.source_of(each)) for each in made)

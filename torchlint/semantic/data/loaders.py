@@ -422,7 +422,7 @@ def brought_by_framework(module: Module, node: cst.CSTNode) -> bool:
 
 def _makes_unprepared(module: Module, made: cst.Call) -> bool:
     behind = definitions_behind.functions(module, made)
-    return bool(behind) and not any("prepare" in where.source_of(each) for where, each in behind)
+    return bool(behind) and not any("prepare" in where.source(each) for where, each in behind)
 
 
 @question(

@@ -50,7 +50,7 @@ def vain_backward(module: Module, node: cst.Call) -> cst.BaseExpression | None:
         apart = not both and mine and any(critic in models for models in owners.values())
         if not apart or no_grad(module, made) is not False:
             continue
-        text = module.source_of(function)
+        text = module.source(function)
         if switches_off(text) or _SWITCHED.search(text):
             continue
         if _Gradients(module, maker, mine, owners).thrown_away(node, function):
