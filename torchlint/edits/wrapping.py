@@ -421,7 +421,7 @@ class _Line:
             yield self._each_alone() if self.alone and not aligned else []
             yield self._between_arguments(limit)
         pairs = self._pairs()
-        near = [pair for pair in pairs if self._is_edited(pair)]
+        near = [pair for pair in pairs if any(pair.start < at <= pair.end for at in self.edits)]
         if self._operators() > bool(near):
             yield self._where_fits(self._in_new_parentheses(), limit)
             yield self._where_fits(self._one_a_line_in_new_parentheses(), limit)
@@ -434,10 +434,6 @@ class _Line:
 
     def _where_fits(self, way: list[Change], limit: int) -> list[Change]:
         return [] if self._excess(way, limit) else way
-
-    def _is_edited(self, pair: _Pair) -> bool:
-        """Say whether a fix changes something in a pair of brackets."""
-        return any(pair.start < at <= pair.end for at in self.edits)
 
     def _operators(self) -> int:
         """Return how many operators of the line's value are in no brackets of it; a comma weighs

@@ -19,7 +19,6 @@ from torchlint.base.finding import (
     NoteKind,
     Safety,
     TextFix,
-    Uses,
     codes_of,
     fewer,
 )
@@ -231,7 +230,7 @@ def _imports(kept: Sequence[Finding]) -> list[Edit]:
     """Return the edits that take away the imports of which fixes take all uses away together, as
     far as they touch no others."""
     edits = edits_of(kept)
-    every = [each for found in kept for each in _uses(found)]
+    every = [each for found in kept for each in (found.fix.uses if found.fix is not None else ())]
     for name in dict.fromkeys(each.name for each in every):
         taking = [each for each in every if each.name == name]
         gone = {place for each in taking for place in each.gone}
@@ -239,10 +238,6 @@ def _imports(kept: Sequence[Finding]) -> list[Edit]:
         if len(gone) == taking[0].every and not any(touch(a, b) for a in more for b in edits):
             edits = sorted((*edits, *more), key=lambda edit: edit.span)
     return edits
-
-
-def _uses(found: Finding) -> tuple[Uses, ...]:
-    return found.fix.uses if found.fix is not None else ()
 
 
 def _bug(found: Finding, words: str) -> Note:

@@ -21,6 +21,7 @@ from torchlint.profile.protocols import (
 )
 
 Names = frozenset[str]
+Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 _NO_NAMES: Names = frozenset()
 COMPREHENSIONS = {
     ast.ListComp: "<listcomp>",
@@ -104,7 +105,7 @@ def body(function: ast.AST, scope: Scope) -> Body:
         case ast.Lambda():
             found.visit(function.body)
         case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
-            found.comprehended(function, first=False)
+            found.comprehended(function)
     return Body(tuple(found.sites), tuple(found.loops), found.conditions)
 
 
@@ -219,7 +220,7 @@ class _Order(ast.NodeVisitor):
             self.visit(target.value)
             self._attribute(target, ast.Load())
         self.visit(node.value)
-        self._binary(node.op, node.lineno)
+        self._binary(node)
         if isinstance(target, ast.Subscript):
             self._subscript(target, ast.Store())
         elif isinstance(target, ast.Attribute):
@@ -253,8 +254,7 @@ class _Order(ast.NodeVisitor):
     def visit_For(self, node: ast.For | ast.AsyncFor) -> None:
         self._iterated(node.iter)
         with self._loop():
-            self._next(node.iter, node.iter.lineno)
-            self.visit(node.target)
+            self._next(node)
             self.each(node.body)
         self.each(node.orelse)
 
@@ -292,17 +292,10 @@ class _Order(ast.NodeVisitor):
             "call",
             frozenset(names),
             operators,
-            self._classes(func),
+            self.scope.attributes.get(name, _NO_NAMES) if _of_self(func) else _NO_NAMES,
             open=converts is None and self._may_be_anything(func),
             method=not self._variable(func),
         )
-
-    def _classes(self, func: ast.expr) -> Names:
-        """Return the classes that what is called may have."""
-        match func:
-            case ast.Attribute(value=ast.Name(id="self"), attr=attribute):
-                return self.scope.attributes.get(attribute, _NO_NAMES)
-        return _NO_NAMES
 
     def _variable(self, func: ast.expr) -> bool:
         """Say whether what is called is a variable of the function, kept in ``self``, or taken out
@@ -313,16 +306,13 @@ class _Order(ast.NodeVisitor):
 
     def _may_be_anything(self, func: ast.expr) -> bool:
         """Say whether a call's name may stand for anything: it is a variable, or none at all."""
-        match func:
-            case ast.Name(id=name):
-                return name in self.bound or name not in self.scope.known
-            case ast.Attribute(value=ast.Name(id="self"), attr=attribute):
-                return attribute not in self.scope.known
-            case ast.Attribute(value=ast.Name(id=name), attr=attribute):
-                return name not in self.scope.known and attribute not in self.scope.known
-            case ast.Attribute(attr=attribute):
-                return attribute not in self.scope.known
-        return True
+        known = self.scope.known
+        if isinstance(func, ast.Name):
+            return func.id in self.bound or func.id not in known
+        if not isinstance(func, ast.Attribute):
+            return True
+        of_known = isinstance(func.value, ast.Name) and func.value.id in known
+        return func.attr not in known and (not of_known or _of_self(func))
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
         self.visit(node.value)
@@ -354,12 +344,12 @@ class _Order(ast.NodeVisitor):
 
     def visit_BinOp(self, node: ast.BinOp) -> None:
         self.each((node.left, node.right))
-        self._binary(node.op, node.lineno)
+        self._binary(node)
 
-    def _binary(self, operator: ast.operator, line: int) -> None:
-        name, operators = BINARY[type(operator).__name__]
+    def _binary(self, node: ast.BinOp | ast.AugAssign) -> None:
+        name, operators = BINARY[type(node.op).__name__]
         names = frozenset({f"__{name}__", f"__r{name}__", f"__i{name}__"})
-        self._add(line, "operator", names, operators)
+        self._add(node.lineno, "operator", names, operators)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> None:
         if isinstance(node.op, ast.Not):
@@ -401,55 +391,43 @@ class _Order(ast.NodeVisitor):
             self.each((key, value))
             self._add(value.lineno, "hash", spelled("__hash__ __eq__ keys"))
 
-    def visit_ListComp(
-        self, node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
-    ) -> None:
-        first = node.generators[0].iter
-        self._iterated(first)
-        name = COMPREHENSIONS[type(node)]
-        self._add(node.lineno, "inner", frozenset({name}))
+    def visit_ListComp(self, node: Comprehension) -> None:
+        self._iterated(node.generators[0].iter)
+        self._add(node.lineno, "inner", frozenset({COMPREHENSIONS[type(node)]}))
         if self.scope.inline and not isinstance(node, ast.GeneratorExp):
-            self.comprehended(node, first=False)
+            self.comprehended(node)
 
-    def comprehended(self, node: ast.AST, *, first: bool) -> None:
+    def comprehended(self, node: Comprehension, level: int = 0) -> None:
         """Add what runs inside of a comprehension; what its first loop iterates over is outside."""
-        assert isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp))
-        self._generators(node, list(node.generators), first=first)
-
-    def _generators(
-        self,
-        node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp,
-        left: list[ast.comprehension],
-        *,
-        first: bool,
-    ) -> None:
-        if not left:
-            if isinstance(node, ast.DictComp):
-                self.each((node.key, node.value))
-            else:
-                self.visit(node.elt)
+        if level == len(node.generators):
+            self.each((node.key, node.value) if isinstance(node, ast.DictComp) else (node.elt,))
             return
-        if first:
-            self._iterated(left[0].iter)
+        loop = node.generators[level]
+        if level:
+            self._iterated(loop.iter)
         with self._loop():
-            self._next(left[0].iter, left[0].iter.lineno)
-            self.visit(left[0].target)
-            for test in left[0].ifs:
+            self._next(loop)
+            for test in loop.ifs:
                 self._test(test)
-            self._generators(node, left[1:], first=True)
+            self.comprehended(node, level + 1)
 
     def _iterated(self, over: ast.expr) -> None:
         self.visit(over)
         self._add(over.lineno, "iter", spelled("__iter__ __aiter__ __len__"))
 
-    def _next(self, over: ast.expr, line: int) -> None:
-        names = ITERATION | _called(over)
-        inner = isinstance(over, ast.GeneratorExp)
-        self._add(line, "next", names | {"<genexpr>"} if inner else names, open=True)
+    def _next(self, loop: ast.For | ast.AsyncFor | ast.comprehension) -> None:
+        """Add the call that gives a loop its next element, and what binding it runs."""
+        names = ITERATION | _called(loop.iter)
+        if isinstance(loop.iter, ast.GeneratorExp):
+            names |= {"<genexpr>"}
+        self._add(loop.iter.lineno, "next", names, open=True)
+        self.visit(loop.target)
 
 
-def _of_self(node: ast.Attribute) -> bool:
-    return isinstance(node.value, ast.Name) and node.value.id == "self"
+def _of_self(node: ast.expr) -> bool:
+    """Say whether something is an attribute of ``self``."""
+    owner = node.value if isinstance(node, ast.Attribute) else None
+    return isinstance(owner, ast.Name) and owner.id == "self"
 
 
 def _called(node: ast.expr) -> Names:

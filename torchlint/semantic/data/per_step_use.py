@@ -391,20 +391,13 @@ def _beside(module: Module, call: cst.Call) -> list[cst.SimpleStatementLine]:
             if line in found:
                 break
             found = []
-        elif found and not _is_commented(module, found[0], each):
+        elif found and not (remarked(module, found[0], above=False) or remarked(module, each)):
             found.append(each)
         elif line in found:
             break
         else:
             found = [each]
     return found
-
-
-def _is_commented(
-    module: Module, first: cst.SimpleStatementLine, next_one: cst.SimpleStatementLine
-) -> bool:
-    """Say whether comments stand behind two neighbours, or between them."""
-    return remarked(module, first, above=False) or remarked(module, next_one)
 
 
 def _only_logs(module: Module, line: cst.CSTNode | None) -> bool:

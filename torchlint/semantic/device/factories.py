@@ -284,7 +284,11 @@ def _by_elements(module: Module, name: cst.Name | cst.Attribute) -> bool:
         above = module.parent(read)
         if read is name or not read.deep_equals(name) or isinstance(above, cst.AssignTarget):
             continue
-        if _without_gpu(module, read):
+        # Only a program without a GPU reads it here: behind ``if x.is_cuda: return x.cuda()``.
+        if any(
+            device_flag(test) and holds_on_gpu(test) is not needed
+            for test, needed in conditions_around(module, read)
+        ):
             continue
         if _used_elsewhere(module, read, above) or _decided_on_host(module, read):
             return True
@@ -310,15 +314,6 @@ def _reads_alike(module: Module, name: cst.Name) -> list[cst.Name]:
     reads = reads_of(module, module.scope(name), name.value)
     found = ((read, definitions_of(module, read)) for read in reads)
     return [read for read, bound in found if not bound or not own.isdisjoint(bound)]
-
-
-def _without_gpu(module: Module, read: cst.CSTNode) -> bool:
-    """Say whether a place is run only by a program without a GPU: behind ``if x.is_cuda: return
-    x.cuda()``."""
-    return any(
-        device_flag(test) and holds_on_gpu(test) is not needed
-        for test, needed in conditions_around(module, read)
-    )
 
 
 def _writes(module: Module, part: cst.Subscript) -> bool:

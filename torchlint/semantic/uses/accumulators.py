@@ -19,7 +19,7 @@ from torchlint.semantic.code.tree import LOOPS, callee, is_name
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import heat_of
-from torchlint.semantic.uses.object_uses import ObjectUse, Way, binding_uses
+from torchlint.semantic.uses.object_uses import Way, binding_uses
 from torchlint.semantic.uses.observers import (
     elsewhere_reached,
     is_interactive,
@@ -313,14 +313,9 @@ def keeps_its_values(module: Module, detached: cst.BaseExpression, kept: cst.CST
         for use in binding_uses(module, definition, loss.value, "device")
     ]
     named = (module.parent(each) for each in reads_of(module, iterations[0], loss.value))
-    return all(_harmless(module, use, kept) for use in uses) and not any(
+    return all(use.way is Way.ESCAPES and use.node is kept for use in uses) and not any(
         may_change_in_place(module, each) for each in named
     )
-
-
-def _harmless(module: Module, use: ObjectUse, kept: cst.CSTNode) -> bool:
-    """Say whether a use leaves a tensor as it is; that of the list which keeps it is known."""
-    return use.way is Way.ESCAPES and use.node is kept
 
 
 def _start(

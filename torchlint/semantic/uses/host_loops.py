@@ -149,15 +149,12 @@ class _LoopSearch:
         self.elements = {
             goes.target.value
             for goes in loop_sources(module, loop)
-            if isinstance(goes.target, cst.Name) and self._comes_along(goes.iterated)
+            if isinstance(goes.target, cst.Name)
+            and all(
+                each.value in self.moved or self._is_of_host(each)
+                for each in self.module.within(goes.iterated, cst.Name)
+            )
         }
-
-    def _comes_along(self, iterated: cst.BaseExpression) -> bool:
-        """Say whether all that something is made of comes to the host, or is there."""
-        return all(
-            each.value in self.moved or self._is_of_host(each)
-            for each in self.module.within(iterated, cst.Name)
-        )
 
     def _is_of_host(self, name: cst.Name) -> bool:
         """Say whether a name, with the attributes behind it, is known to lie on the host."""

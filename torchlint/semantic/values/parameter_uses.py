@@ -4,7 +4,7 @@ position, makes layers of, or brings to a device."""
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Protocol
 
 import libcst as cst
@@ -12,7 +12,7 @@ import libcst as cst
 from torchlint.base.regex import regex
 from torchlint.semantic.code.calls import bind
 from torchlint.semantic.code.flow import Flow
-from torchlint.semantic.code.names import Binding, Names, dotted_text
+from torchlint.semantic.code.names import Names, dotted_text
 from torchlint.semantic.code.scopes import Scopes
 from torchlint.semantic.code.tree import Tree, attr_of, is_name
 from torchlint.semantic.torch import ops
@@ -280,19 +280,16 @@ def converted(code: Code, owner: cst.CSTNode) -> set[str]:
         if call.args and isinstance(first := call.args[0].value, cst.Name)
         if first.value in taken
         if (name := code.names.name(call.func)) in ops.DATA_FACTORIES
-        or (name in _JOINS and _comes_in(table[first.value], call))
+        or (
+            name in _JOINS
+            and all(each.kind == "param" or each.value is call for each in table[first.value])
+        )
     }
     return {
         name
         for name in taken
         if name in given or any(_is_listed(each.value, name) for each in table[name])
     }
-
-
-def _comes_in(bindings: Sequence[Binding], call: cst.Call) -> bool:
-    """Say whether what a call takes by a name is what comes in: nothing else is bound to it but
-    what the call gives."""
-    return all(each.kind == "param" or each.value is call for each in bindings)
 
 
 def _is_listed(node: cst.BaseExpression | None, name: str) -> bool:
