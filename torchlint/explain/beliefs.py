@@ -194,11 +194,11 @@ class Beliefs:
     def words(self, node: cst.CSTNode) -> str:
         """Return what an expression is held to be, as a noun with its particulars."""
         value = inferred(self.module, node)
-        return ", ".join([self._noun(node, value), *self._particulars(value)])
+        return ", ".join([self._noun(value), *self._particulars(value)])
 
-    def _noun(self, node: cst.CSTNode, value: Value) -> str:
+    def _noun(self, value: Value) -> str:
         if value.tensor:
-            return f"tensor {self._where_it_lives(node, value)}"
+            return f"tensor {self._where_it_lives(value)}"
         if value.kind == "batch":
             unknown = "of a loader, not known to be on the accelerator"
             return f"batch {_PLACES.get(value.device or '', unknown)}"
@@ -220,13 +220,13 @@ class Beliefs:
                 return f"{value.kind} of {len(value.items)}"
             if item is None or item.kind not in _PLURAL or not item.device:
                 return value.kind
-            items = self._noun(node, item).replace(item.kind, _PLURAL[item.kind], 1)
+            items = self._noun(item).replace(item.kind, _PLURAL[item.kind], 1)
             return f"{value.kind} of {items}"
         if value.kind in ("object", "optimizer"):
             return value.kind + _classes(value)
         return _KINDS.get(value.kind, value.kind)
 
-    def _where_it_lives(self, node: cst.CSTNode, value: Value) -> str:
+    def _where_it_lives(self, value: Value) -> str:
         if value.device is not None:
             return _PLACES[value.device]
         if value.origin in ("model", "loss", "forward"):

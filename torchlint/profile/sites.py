@@ -79,7 +79,7 @@ class Source:
         found: dict[tuple[str, int], list[_Function]] = {}
         if self._tree is not None:
             found[_MODULE, 1] = [_Function(self._tree, None, nested=False)]
-            for function in _walked(self._tree, None, nested=False):
+            for function in _walked(self._tree):
                 found.setdefault(_named(function.node), []).append(function)
         return found
 
@@ -212,9 +212,9 @@ class _Function:
     nested: bool
 
 
-def _walked(node: ast.AST, owner: ast.ClassDef | None, *, nested: bool) -> Iterator[_Function]:
+def _walked(node: ast.AST) -> Iterator[_Function]:
     """Yield all functions below a node; comprehensions and lambdas are of their method's class."""
-    waiting = [(node, owner, nested)]
+    waiting: list[tuple[ast.AST, ast.ClassDef | None, bool]] = [(node, None, False)]
     while waiting:
         outer, owner, nested = waiting.pop()
         for inner in ast.iter_child_nodes(outer):

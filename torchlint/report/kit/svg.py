@@ -116,8 +116,8 @@ def strip(
     low, high = map(scale.at, band)
     band_width = _share(high - low)
     marks = [f'<rect class="band" x="{_share(low)}" y="0" width="{band_width}" height="{_STRIP}"/>']
-    marks += [_vertical(scale.at(tick), _STRIP, "grid") for tick in scale.ticks]
-    marks.append(_vertical(scale.at(1.0), _STRIP, "one"))
+    marks += [_vertical(scale.at(tick), "grid") for tick in scale.ticks]
+    marks.append(_vertical(scale.at(1.0), "one"))
     left, right = ends
     x1, x2 = 0.0 if left is None else scale.at(left), 1.0 if right is None else scale.at(right)
     reach = f'x1="{_share(x1)}" x2="{_share(x2)}" y1="{middle}" y2="{middle}"'
@@ -126,7 +126,7 @@ def strip(
     marks.append(_end(x2, middle, tone, "r" if right is None else ""))
     square = f'<rect class="mark {tone}" x="-5" y="{middle - 5}" width="10" height="10"/>'
     marks.append(_anchored(scale.at(estimate), square))
-    return _drawing(key, title, said, _STRIP, _inset(marks, 4, 92))
+    return _drawing(key, title, said, _STRIP, _inset(marks))
 
 
 def strip_axis(scale: Scale, *, key: str, title: str) -> Markup:
@@ -134,7 +134,7 @@ def strip_axis(scale: Scale, *, key: str, title: str) -> Markup:
     line, text = '<line class="grid" y1="0" y2="5"/>', '<text y="18" text-anchor="middle">'
     marks = [_anchored(scale.at(tick), f"{line}{text}{tick:g}x</text>") for tick in scale.ticks]
     ticks = ", ".join(f"{tick:g}x" for tick in scale.ticks)
-    return _drawing(key, title, ticks, _AXIS, _inset(marks, 4, 92))
+    return _drawing(key, title, ticks, _AXIS, _inset(marks))
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,9 +216,9 @@ def _drawing(key: str, title: str, description: str, height: float, marks: Seque
     )
 
 
-def _inset(marks: Sequence[str], left: int, width: int) -> list[str]:
+def _inset(marks: Sequence[str]) -> list[str]:
     """Return the marks in a part of the width, so that what hangs over its ends is not cut."""
-    return [f'<svg class="at" x="{left}%" width="{width}%">', *marks, "</svg>"]
+    return ['<svg class="at" x="4%" width="92%">', *marks, "</svg>"]
 
 
 def _anchored(share: float, mark: str) -> str:
@@ -226,8 +226,8 @@ def _anchored(share: float, mark: str) -> str:
     return f'<svg class="at" x="{_share(share)}">{mark}</svg>'
 
 
-def _vertical(share: float, height: float, kind: str) -> str:
-    return f'<line class="{kind}" x1="{_share(share)}" x2="{_share(share)}" y1="0" y2="{height}"/>'
+def _vertical(share: float, kind: str) -> str:
+    return f'<line class="{kind}" x1="{_share(share)}" x2="{_share(share)}" y1="0" y2="{_STRIP}"/>'
 
 
 def _end(share: float, middle: float, tone: str, arrow: str) -> str:

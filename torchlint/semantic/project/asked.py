@@ -25,12 +25,10 @@ def reached_elsewhere(module: Module, name: str) -> bool | None:
 
 
 @question(yes="a file of the project says so", no="no file of the project says so", ground=True)
-def said_somewhere(module: Module, test: Callable[[str], bool], *, near: bool = False) -> bool:
+def said_somewhere(module: Module, test: Callable[[str], bool]) -> bool:
     """Say whether a test holds, or may hold, for the text of this file or of another one of the
-    project.
-
-    `near` are those alone that hold the name of this file's module."""
-    return test(module.text) or module.outside.others_say(test, near=near) is not False
+    project."""
+    return test(module.text) or module.outside.others_say(test) is not False
 
 
 @question(ground=True)

@@ -79,7 +79,8 @@ class Values(Budgeted, Roles):
         self.scatters = "DataParallel" in text
         self.trains = "backward" in text
         """Whether a model may be wrapped in what brings its inputs to it."""
-        self._default_device = bool(_DEFAULT_DEVICE.search(text))
+        self.default_device = bool(_DEFAULT_DEVICE.search(text))
+        """Whether a default device other than the CPU may hold somewhere in the file."""
         self.freezes = "requires_grad" in text
         self._given: dict[
             tuple[cst.FunctionDef, int, tuple[tuple[str, Value], ...]], Interpreter
@@ -494,13 +495,6 @@ class Values(Budgeted, Roles):
         if isinstance(instance.node, cst.ClassDef):
             return [self.scopes.family_outside(instance.node)]
         return self.names.outside.families(instance)
-
-    # -- torch -------------------------------------------------------------------------------------
-
-    def default_device(self, node: cst.CSTNode) -> bool:
-        """Say whether a default device other than the CPU may hold at `node` (judged for the whole
-        file)."""
-        return self._default_device
 
 
 @question(ground=True)

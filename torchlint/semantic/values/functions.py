@@ -157,7 +157,7 @@ class Functions:
         found = library.given(name, node, args, receiver, self.values.tree.nodes(cst.Arg))
         if found is None or self.values.names.outside.find(name) is not None:
             return None
-        if found.device == CPU and self.values.default_device(node):
+        if found.device == CPU and self.values.default_device:
             found = found.but(device=None)
         return self.without_graph(found)
 
@@ -250,7 +250,7 @@ class Functions:
         """Say whether nothing moves a network that a call makes, no framework either; `cls` is the
         class of this file, where it is one."""
         values = self.values
-        if values.framework or values.scatters or values.default_device(node):
+        if values.framework or values.scatters or values.default_device:
             return False
         return unmoved.stays(values.flow, node, cls)
 
@@ -327,7 +327,7 @@ class Functions:
         elif last.endswith("_like"):
             where = args[0].device if args else None
         else:
-            where = None if self.values.default_device(node) else CPU
+            where = None if self.values.default_device else CPU
         counted = last in _WHOLE
         whole = (
             counted
@@ -352,7 +352,7 @@ class Functions:
         elif name in _OF_ANYTHING and first.kind in ("tensor", "?"):
             where = first.device
         else:
-            where = None if self.values.default_device(node) else CPU
+            where = None if self.values.default_device else CPU
         rank = 0 if first.kind in ("number", "bool") and name == "torch.tensor" else None
         old = tensor_type(name)
         return Value(

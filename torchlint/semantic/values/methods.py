@@ -217,10 +217,12 @@ def _moved(calls: Calls, receiver: Value, name: str, node: cst.Call, args: list[
 def _retyped(receiver: Value, name: str, node: cst.Call, args: list[Value]) -> Value:
     if name == "type_as":
         return _computed(receiver, name, node, args).but(device=args[0].device if args else None)
-    meant = meant_type(args[0]) if args else None
+    if not args:
+        return STR
+    meant = meant_type(args[0])
     if meant is None:
-        kind = dtypes.KINDS.get(args[0].name or "") if args and args[0].kind == "dtype" else None
-        return receiver.but(node=None, dtype=kind) if args else STR
+        kind = dtypes.KINDS.get(args[0].name or "") if args[0].kind == "dtype" else None
+        return receiver.but(node=None, dtype=kind)
     return receiver.but(device=meant.device, dtype=meant.dtype, node=None)
 
 
@@ -261,13 +263,11 @@ def plain_method(
     if kind == "list":
         return _list_method(calls, receiver, name, node, args)
     if kind == "dict":
-        return _dict_method(calls, receiver, name, node, args)
+        return _dict_method(receiver, name, args)
     if kind == "iterator" and name in ("next", "__next__"):
         return calls.element(receiver)
     if kind in ("optimizer", "scaler", "scheduler"):
-        if kind == "scaler" and name == "scale" and args:
-            return args[0]
-        return UNKNOWN
+        return args[0] if kind == "scaler" and name == "scale" and args else UNKNOWN
     if kind == "plain":
         return plain.device_option(receiver, node, args) or plain.method_of(receiver, name)
     return None
@@ -288,9 +288,7 @@ def _list_method(
     return receiver if name == "copy" else UNKNOWN
 
 
-def _dict_method(
-    calls: Calls, receiver: Value, name: str, node: cst.Call, args: list[Value]
-) -> Value:
+def _dict_method(receiver: Value, name: str, args: list[Value]) -> Value:
     key = args[0].name if args and args[0].kind == "str" else None
     item = receiver.under(key) or receiver.item or UNKNOWN
     if name == "items":
@@ -332,7 +330,7 @@ def by_method_name(
         return NUMBER
     if name == "size" and len(args) <= 1:
         return INT if args else SHAPE
-    if name in ("cpu",) and not args:
+    if name == "cpu" and not args:
         return Value("tensor", device=CPU)
     if name in _OF_TENSORS and receiver.kind == "?":
         return Value("tensor", device=receiver.device)
