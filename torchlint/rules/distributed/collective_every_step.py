@@ -269,11 +269,9 @@ def _decides(module: Module, read: cst.CSTNode) -> bool:
     ranks agree by it, what a function gives back, or what an object or a container keeps."""
     return any(
         isinstance(place, (cst.If, cst.While, cst.IfExp, cst.Return, cst.Yield))
-        or (isinstance(place, cst.Assign) and not _is_named(place))
+        or (
+            isinstance(place, cst.Assign)
+            and not all(isinstance(each.target, cst.Name) for each in place.targets)
+        )
         for place in destinations(module, read)
     )
-
-
-def _is_named(line: cst.Assign) -> bool:
-    """Say whether a line binds plain names alone."""
-    return all(isinstance(each.target, cst.Name) for each in line.targets)

@@ -153,7 +153,8 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     loaders = loaders_running(module, node)
     if loaders and all(_resident(module, loader) for loader in loaders):
         return
-    if _without_workers(module, loaders) and made_on_gpu(module, node):
+    unaided = loaders and all(worker_count(module, loader) == 0 for loader in loaders)
+    if unaided and made_on_gpu(module, node):
         return
     started = any(worker_count(module, loader) for loader in loaders)
     words = {"place": _PLACES[role], "consequence": _IN_WORKERS if started else _NO_WORKERS}
@@ -173,11 +174,6 @@ def _runs_network(module: Module, node: cst.Call) -> bool:
         )
         for call in module.within(module.scope(node), cst.Call)
     )
-
-
-def _without_workers(module: Module, loaders: list[cst.Call]) -> bool:
-    """Say whether all loaders that run the code are known, and none of them starts workers."""
-    return bool(loaders) and all(worker_count(module, loader) == 0 for loader in loaders)
 
 
 def _resident(module: Module, loader: cst.Call) -> bool:

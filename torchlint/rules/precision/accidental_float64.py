@@ -195,15 +195,11 @@ def _is_float64(module: Module, node: cst.BaseExpression) -> bool:
     name = module.called(node)
     if len([a for a in node.args if a.keyword is None]) > _DTYPE_POSITION.get(name, 9):
         return False
-    if name in ("numpy.random.uniform", "numpy.random.normal") and not _is_sized(module, node):
+    sized = len(node.args) > 2 or keyword_argument(module, node, "size") is not None
+    if name in ("numpy.random.uniform", "numpy.random.normal") and not sized:
         return False
     floats = any(isinstance(a.value, cst.Float) for a in node.args)
     return name in _FLOATS or (name in _BY_VALUE and floats)
-
-
-def _is_sized(module: Module, node: cst.Call) -> bool:
-    """Say whether a random draw is an array: without a size it is a Python float."""
-    return keyword_argument(module, node, "size") is not None or len(node.args) > 2
 
 
 @question()

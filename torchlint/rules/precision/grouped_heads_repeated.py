@@ -159,7 +159,9 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     if module.target_torch < _OLDEST:
         return
-    if keyword_argument(module, node, "enable_gqa") is not None or not _may_be_half(module):
+    if keyword_argument(module, node, "enable_gqa") is not None or not (
+        mentions(module, _HALF) or module.outside.others_say(_says_half) is True
+    ):
         return
     plain = mask is None or dotted_text(mask) == "None"
     if not plain and mask is not None and not is_causal_mask(module, mask, hides=False):
@@ -168,11 +170,6 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if keys is None or values is None or keys.times != values.times:
         return
     yield Hit(keys.node)
-
-
-def _may_be_half(module: Module) -> bool:
-    """Say whether the file, or another of the project, speaks of half precision."""
-    return mentions(module, _HALF) or module.outside.others_say(_says_half) is True
 
 
 def _says_half(text: str) -> bool:

@@ -129,7 +129,7 @@ prompt = torch.ones(77, 8)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import libcst as cst
 
@@ -173,9 +173,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     names = {"net": net.value}
     if given == {"constant"}:
         yield Hit(node, names)
-    elif given <= {"constant", "sample"} and _epochs(module, loops[1:]):
+    elif given <= {"constant", "sample"} and any(
+        loop_kind(module, each) is LoopKind.EPOCH for each in loops[1:]
+    ):
         yield Hit(node, names, severity=Severity.INFO, message=_SAMPLES)
-
-
-def _epochs(module: Module, loops: Sequence[cst.CSTNode]) -> bool:
-    return any(loop_kind(module, each) is LoopKind.EPOCH for each in loops)

@@ -528,13 +528,10 @@ def _joins(module: Module, append: cst.Call) -> list[cst.Call]:
         if (
             not isinstance(call, cst.Call)
             or module.name(call.func) not in JOINERS
-            or not _plain_join(call)
+            or not all(
+                not arg.star and keyword_of(arg) in ("", "tensors", "dim") for arg in call.args
+            )
         ):
             return []
         found.append(call)
     return found
-
-
-def _plain_join(call: cst.Call) -> bool:
-    """Say whether a join makes a new tensor: ``out=`` would write into one that is on the host."""
-    return all(not arg.star and keyword_of(arg) in ("", "tensors", "dim") for arg in call.args)

@@ -200,7 +200,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if (
         is_cached(module, node)
         or keyword_argument(module, node, "requires_grad") is not None
-        or _fallback(module, place)
+        or isinstance(module.parent(place), cst.IfExp)
         or becomes_lengths(module, place)
         or copied_up_beside(module, place) is not None
     ):
@@ -248,11 +248,6 @@ def _function_of(module: Module, place: cst.Call) -> cst.Call | None:
     name = module.called(call)
     known = name in _POINTWISE and hasattr(math, name.removeprefix("torch."))
     return call if known and isinstance(module.parent(call), cst.BinaryOperation) else None
-
-
-def _fallback(module: Module, place: cst.Call) -> bool:
-    """Say whether a conditional expression gives the number where there is nothing to compute."""
-    return isinstance(module.parent(place), cst.IfExp)
 
 
 def _fits(module: Module, data: cst.BaseExpression, dtype: cst.BaseExpression | None) -> bool:

@@ -203,7 +203,7 @@ def _drawn(
     target = transfer.target
     if target is None or (transfer.like and not isinstance(target, cst.Name)):
         return None
-    usual = "int64" if _is_whole(new) else "float32"
+    usual = "int64" if method_called(new) in ("randperm", "randint") else "float32"
     if transfer.like and place is transfer.call:
         new = with_keyword(new, "dtype", cst.Attribute(target, cst.Name("dtype")))
     elif dtype != usual:
@@ -212,13 +212,6 @@ def _drawn(
     new = with_keyword(new, "device", device)
     edits = (Replace(place, new), NeedImport("torch", torch))
     return Fix(edits, Safety.UNSAFE, "Draw on the device", _NOTE)
-
-
-def _is_whole(draw: cst.Call) -> bool:
-    return method_called(draw) in (
-        "randperm",
-        "randint",
-    )
 
 
 def _draw(module: Module, drawn: cst.Call, torch: str) -> cst.Call | None:

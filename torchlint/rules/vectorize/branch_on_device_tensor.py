@@ -258,7 +258,11 @@ def _judge(module: Module, leaves: list[cst.BaseExpression], word: str) -> Itera
     skipped = _model_skipped(module, holder) if fix is None and stop is None else None
     named = {"other": other, "work": skipped and skipped.func}
     words = {"word": word, **{key: module.shown(each) for key, each in named.items() if each}}
-    message = stop or _loops_on(module, holder) or (_BOTH if other is not None else None)
+    message = (
+        stop
+        or (_TURNS if isinstance(holder, cst.While) and ends_a_loop(module, holder) else None)
+        or (_BOTH if other is not None else None)
+    )
     message = message or (_TRAINS if trains else _SKIPS if skipped else None)
     severity = Severity.INFO if message is not None else None
     cause = wait_for(module, test)
@@ -287,11 +291,6 @@ def _model_skipped(module: Module, holder: cst.CSTNode | None) -> cst.Call | Non
 def _waits_as_well(module: Module, test: cst.BaseExpression) -> cst.CSTNode | None:
     forward = heat_of(module, test).grade is Grade.FORWARD
     return wait_that_stays(module, test) if forward else None
-
-
-def _loops_on(module: Module, holder: cst.CSTNode | None) -> str | None:
-    """Return the message for a ``while`` that asks the device whether to go on."""
-    return _TURNS if isinstance(holder, cst.While) and ends_a_loop(module, holder) else None
 
 
 def _early_exit(module: Module, holder: cst.CSTNode | None) -> bool:

@@ -168,7 +168,10 @@ def check_list(node: cst.Call, module: Module) -> Iterator[Hit]:
             isinstance(statement, cst.Expr)
             and _is_guarded(module, node)
             and _is_first_bound(module, node, name, cst.List)
-            and not _is_shortened(module, node, name)
+            and not any(
+                each.attr.value in ("clear", "pop", "popleft") and attr_of(each.value) == name
+                for each in module.nodes(cst.Attribute)
+            )
         ):
             yield Hit(node, {"value": f"the length of `{module.shown(place)}`"})
 
@@ -233,13 +236,6 @@ def _is_first_bound(
     return bool(bound) and all(
         isinstance(statement.value, kind) and not heat_of(module, statement).hot
         for statement in bound
-    )
-
-
-def _is_shortened(module: Module, node: cst.CSTNode, name: str) -> bool:
-    return any(
-        each.attr.value in ("clear", "pop", "popleft") and attr_of(each.value) == name
-        for each in module.nodes(cst.Attribute)
     )
 
 

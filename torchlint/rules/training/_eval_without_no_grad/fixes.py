@@ -279,6 +279,3 @@ def _cached_casts(module: Module, line: cst.CSTNode) -> bool:
         if isinstance(above, cst.FunctionDef):
             return any("autocast" in module.source_of(each) for each in above.decorators)
     return False
-
-
-__all__ = ["around", "without_graph"]

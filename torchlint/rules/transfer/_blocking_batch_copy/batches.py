@@ -238,18 +238,14 @@ def _is_scattered(source: cst.BaseExpression) -> bool:
                 cut = isinstance(chosen, cst.Slice) and any((chosen.lower, chosen.upper))
                 if isinstance(chosen, cst.Slice) and chosen.step is not None:
                     return True
-                whole = not cut and _takes_all(chosen)
+                whole = not cut and (
+                    isinstance(chosen, cst.Slice)
+                    or (isinstance(chosen, cst.Index) and isinstance(chosen.value, cst.Ellipsis))
+                )
                 if wide and not whole:
                     return True
                 wide = wide or whole or cut
     return False
-
-
-def _takes_all(part: cst.BaseSlice) -> bool:
-    """Say whether a part of a subscript takes all along some axes: ``:`` or ``...``."""
-    return isinstance(part, cst.Slice) or (
-        isinstance(part, cst.Index) and isinstance(part.value, cst.Ellipsis)
-    )
 
 
 def _handed_in(module: Module, source: cst.BaseExpression) -> bool:
@@ -282,7 +278,7 @@ def _handed_in(module: Module, source: cst.BaseExpression) -> bool:
         ):
             case cst.Call(args=args) as call:
                 if (
-                    _made_there(module, call)
+                    any(on_device(module, arg.value) is True for arg in call.args)
                     or _from_table(module, call)
                     or _of_another_package(module, call)
                 ):
@@ -320,11 +316,6 @@ def _moved_there(module: Module, site: cst.Call, given: cst.BaseExpression | Non
         if each is not None
         for call in module.within(each, cst.Call)
     )
-
-
-def _made_there(module: Module, call: cst.Call) -> bool:
-    """Say whether a call works on what is on the device: what it gives is there, too."""
-    return any(on_device(module, arg.value) is True for arg in call.args)
 
 
 def _of_another_package(module: Module, call: cst.Call) -> bool:

@@ -84,7 +84,9 @@ def _attribute(module: Module, node: cst.Attribute, name: str) -> HostConstant |
     if not value.tensor or value.device != CPU or value.grad or value.origin in ("param", "buffer"):
         return None
     made = made_once(module, cls, name)
-    if made is None or _is_trained(module, made):
+    if made is None or any(
+        name.value in ("requires_grad", "requires_grad_") for name in module.within(made, cst.Name)
+    ):
         return None
     match made:
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Attribute())]) if not _in_class_body(
@@ -110,13 +112,6 @@ def _in_class_body(module: Module, cls: cst.ClassDef, name: str) -> bool:
                 if any(is_name(target, name) for target in targets):
                     return True
     return False
-
-
-def _is_trained(module: Module, made: cst.CSTNode) -> bool:
-    """Say whether a statement makes a leaf that gets gradients."""
-    return any(
-        name.value in ("requires_grad", "requires_grad_") for name in module.within(made, cst.Name)
-    )
 
 
 def _global(module: Module, node: cst.Name, name: str) -> HostConstant | None:

@@ -48,7 +48,7 @@ def _ends(module: Module, node: cst.BaseExpression, names: int) -> set[str] | No
     for read in reads:
         user = _user(module, read)
         if isinstance(user, cst.Attribute):
-            if _decides(module, user):
+            if any(isinstance(place, (cst.If, cst.While)) for place in destinations(module, user)):
                 return None
             continue
         end = _end(module, user)
@@ -69,11 +69,6 @@ def _user(module: Module, read: cst.CSTNode) -> cst.CSTNode | None:
         return above
     inner = isinstance(above, (cst.Arg, cst.ComparisonTarget, cst.Attribute))
     return module.parent(above) if inner and above is not None else above
-
-
-def _decides(module: Module, size: cst.CSTNode) -> bool:
-    """Say whether Python asks how many there are."""
-    return any(isinstance(place, (cst.If, cst.While)) for place in destinations(module, size))
 
 
 def _is_elementwise(module: Module, user: cst.BaseExpression, read: cst.CSTNode) -> bool:

@@ -176,6 +176,3 @@ def _only_read(module: Module, read: cst.Name) -> bool:
         case cst.Attribute(attr=cst.Name("max" | "min" | "argmax" | "argmin")):
             return isinstance(module.parent(above), cst.Call)
     return False
-
-
-__all__ = ["masked_fix"]

@@ -629,13 +629,3 @@ def _function_plain(module: Module, function: Function) -> bool:
     if any(True for _ in module.within(body, cst.For, cst.While, cst.Yield, cst.Raise)):
         return False
     return only_tensor_work(module, body)
-
-
-__all__ = [
-    "counts_elements",
-    "fills_rows",
-    "independent_rounds",
-    "is_size",
-    "only_tensor_work",
-    "writes_elements",
-]

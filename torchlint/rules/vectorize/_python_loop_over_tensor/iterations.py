@@ -245,6 +245,3 @@ def _takes_first(part: cst.Subscript, name: cst.Name) -> bool:
         ):
             return value == name.value
     return False
-
-
-__all__ = ["recurrent_layer", "same_modules_one_by_one", "suppresses"]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Module, inferred
-from torchlint.semantic.code.tree import root_of
+from torchlint.semantic.code.tree import attr_of, root_of
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import iteration_count
 
@@ -28,9 +28,15 @@ def writes_pixels(module: Module, loop: cst.For) -> bool:
         return False
     inner = [each for each in module.within(loop.body, cst.For) if _counts(module, each)]
     if (
-        not any(_is_sized(module, each) for each in (loop, *inner))
+        not any(
+            inferred(module, size.value).kind == "shape" or attr_of(size.value) == "shape"
+            for each in (loop, *inner)
+            for size in module.within(each.iter, cst.Subscript)
+        )
         or any(module.within(loop.body, *_ENDS))
-        or not all(_is_of_host(module, call) for call in module.within(loop.body, cst.Call))
+        or not all(
+            module.called(call).startswith(_HOST) for call in module.within(loop.body, cst.Call)
+        )
     ):
         return False
     outer = _loop_variable(loop)
@@ -102,19 +108,6 @@ def _loop_variable(loop: cst.For) -> str:
     return loop.target.value if isinstance(loop.target, cst.Name) else ""
 
 
-def _is_sized(module: Module, loop: cst.For) -> bool:
-    """Say whether the size of an array says how often a loop runs: ``range(image.shape[0])``."""
-    return any(
-        inferred(module, size.value).kind == "shape"
-        or (isinstance(size.value, cst.Attribute) and size.value.attr.value == "shape")
-        for size in module.within(loop.iter, cst.Subscript)
-    )
-
-
-def _is_of_host(module: Module, call: cst.Call) -> bool:
-    return module.called(call).startswith(_HOST)
-
-
 def _stores(module: Module, loop: cst.For) -> Iterator[cst.Subscript]:
     """Yield the subscripts that a loop writes to, from the outside: ``x[i][j]`` is one."""
     for target in module.within(loop.body, cst.AssignTarget, cst.AugAssign):
@@ -135,14 +128,7 @@ def _stores_apart(
         return False
     written = {written for each in stores for written in module.within(each, type(holder))}
     return all(
-        use in written or _same_element(module, use, store)
+        use in written or any(above.deep_equals(store) for above in module.ancestors(use))
         for use in module.within(loop.body, type(holder))
         if use.deep_equals(holder)
     )
-
-
-def _same_element(module: Module, use: cst.CSTNode, store: cst.Subscript) -> bool:
-    return any(above.deep_equals(store) for above in module.ancestors(use))
-
-
-__all__ = ["maps_labels", "writes_pixels"]
