@@ -68,12 +68,10 @@ class Calls(Functions):
             found = self.dotted_call(dotted, node, arguments)
             if found is not None:
                 return found
-            dropped = isinstance(
-                self.values.tree.parents.get(node), cst.Expr
-            )  # Nobody looks at what it gives.
-            elsewhere = (
-                UNKNOWN if dropped else self.values.names.outside.call(dotted, node, arguments)
-            )
+            # Nobody looks at what a statement gives.
+            dropped = isinstance(self.values.tree.parents.get(node), cst.Expr)
+            outside = self.values.names.outside
+            elsewhere = UNKNOWN if dropped else outside.call(dotted, node, arguments)
             if library.switched_off(elsewhere.name, node.args):
                 return UNKNOWN
             if elsewhere.kind != "?":
@@ -94,6 +92,11 @@ class Calls(Functions):
         return self._beside(node, self._called(node, called, arguments))
 
     # -- functions, classes and modules ------------------------------------------------------------
+
+    def _of_class(self, thing: Value, name: str) -> cst.FunctionDef | None:
+        """Return a method of a thing whose class is in this file."""
+        cls = thing.node
+        return self.values.scopes.method(cls, name) if isinstance(cls, cst.ClassDef) else None
 
     def _local(self, node: cst.Call) -> Value | None:
         callees = self.values.flow.callees(node)
@@ -308,26 +311,19 @@ class Calls(Functions):
             place = None  # Without parameters it has no place: a loss of one's own.
         device = place or (CPU if host else given or ACCEL)
         graph = self.graph(node)
-        forward = (
-            self.values.scopes.method(module.node, "forward")
-            if isinstance(module.node, cst.ClassDef)
-            else None
-        )
+        forward = self._of_class(module, "forward")
         if not _is_loss(module, node):
             self._meet_model(node, module, device)
         if forward is not None:
             found = self.values.summary(forward, self.budget - 1)
         else:
             found = self._of_classes(module, "forward")
-        if found.kind != "?":
-            if found.tensor:
-                if graph and not found.grad and not self._learns(module.node):
-                    graph = graph_of(args)
-                return found.but(
-                    device=device, grad=graph, node=None, origin=found.origin or "model"
-                )
-            if found.kind not in ("?", "none"):
-                return _placed(found if graph else ungraphed(found, graph), device)
+        if found.tensor:
+            if graph and not found.grad and not self._learns(module.node):
+                graph = graph_of(args)
+            return found.but(device=device, grad=graph, node=None, origin=found.origin or "model")
+        if found.kind not in ("?", "none"):
+            return _placed(found if graph else ungraphed(found, graph), device)
         if _is_loss(module, node):
             # A second positional argument may be ``reduce`` or ``reduction``.
             self._meet_criterion(node, module)
@@ -386,10 +382,10 @@ class Calls(Functions):
     def _takes_host(self, node: cst.Call, module: Value) -> bool:
         """Say whether the forward of a class in this file, which moves nothing, is given a tensor
         on the host; a number, and lengths, may lie there beside a network on a device."""
-        if not isinstance(module.node, cst.ClassDef) or self._moves_inputs(module):
+        forward = self._of_class(module, "forward")
+        if forward is None or self._moves_inputs(module):
             return False
-        forward = self.values.scopes.method(module.node, "forward")
-        passed = bind(forward, node, True) if forward is not None else {}
+        passed = bind(forward, node, True)
         given = ((name, self.recorded.get(value, UNKNOWN)) for name, value in passed.items())
         return any(
             each.tensor and each.device == CPU and each.rank != 0 and not called(name, LENGTHS)
@@ -433,16 +429,11 @@ class Calls(Functions):
         found = methods.plain_method(self, receiver, name, node, args)
         if found is not None:
             return found
-        if isinstance(receiver.node, cst.ClassDef):
-            method = self.values.scopes.method(receiver.node, name)
-            if method is not None:
-                return self.ran(self.values.summary(method, self.budget - 1))
+        if (method := self._of_class(receiver, name)) is not None:
+            return self.ran(self.values.summary(method, self.budget - 1))
         if name == "prepare" and args:
-            return (
-                Value("tuple", items=tuple(a.but(device=ACCEL) for a in args))
-                if len(args) > 1
-                else args[0].but(device=ACCEL)
-            )
+            items = tuple(a.but(device=ACCEL) for a in args)
+            return Value("tuple", items=items) if len(items) > 1 else items[0]
         if name in PASS_THROUGH and args:
             return args[0]
         called = self.recorded[func] = self._method_value(node, func, receiver)
@@ -450,9 +441,9 @@ class Calls(Functions):
             return self.module_call(node, called, args)
         network = self._network_without(func)
         found = _of_unseen_part(network, args) if network is not None else UNKNOWN
-        return (
-            found if found != UNKNOWN else methods.by_method_name(self, receiver, name, node, args)
-        )
+        if found != UNKNOWN:
+            return found
+        return methods.by_method_name(self, receiver, name, node, args)
 
     def _method_value(self, node: cst.Call, func: cst.Attribute, receiver: Value) -> Value:
         """Return what a call finds under a name of an object. What its name alone makes a model is
@@ -465,9 +456,8 @@ class Calls(Functions):
     def _network_without(self, func: cst.Attribute) -> Value | None:
         """Return the network that `self` is, where its class in this file has no such method."""
         own = self._own_network(func) if dotted_text(func.value) == "self" else None
-        if own is None or not isinstance(own.node, cst.ClassDef):
-            return None
-        return own if self.values.scopes.method(own.node, func.attr.value) is None else None
+        defined = own is not None and self._of_class(own, func.attr.value) is not None
+        return None if defined else own
 
     def _own_network(self, node: cst.CSTNode) -> Value | None:
         """Return the network in whose class a node stands, which its methods call `self`."""
@@ -532,33 +522,21 @@ class Calls(Functions):
         home: str | None = CPU if module.device == CPU else ACCEL
         if module.device is None and self._begun_here(node):
             home = None
+        weight = Value("tensor", device=home, origin="param")
         if name == "state_dict" and home == CPU:
-            return Value("dict", item=Value("tensor", device=home, origin="param"))
+            return Value("dict", item=weight)
         if name in ("parameters", "buffers"):
-            return Value(
-                "iterator",
-                item=Value("tensor", device=home, origin="param", grad=self._is_trained(name)),
-            )
+            return Value("iterator", item=weight.but(grad=self._is_trained(name)))
         if name in ("named_parameters", "named_buffers"):
-            return Value(
-                "iterator",
-                item=Value("tuple", items=(STR, Value("tensor", device=home, origin="param"))),
-            )
+            return Value("iterator", item=Value("tuple", items=(STR, weight)))
         if name in ("forward", "generate", "__call__") or (
             name.startswith("forward_") and module.node is None
         ):
             return self.module_call(node, module, args)
-        if isinstance(module.node, cst.ClassDef):
-            method = self.values.scopes.method(module.node, name)
-            if method is not None:
-                return self.ran(self.values.summary(method, self.budget - 1))
-        if self.values.is_submodule(module, name):
-            part = (
-                self.attribute_of(node.func, module)
-                if isinstance(node.func, cst.Attribute)
-                else UNKNOWN
-            )
-            self.recorded[node.func] = part
+        if (method := self._of_class(module, name)) is not None:
+            return self.ran(self.values.summary(method, self.budget - 1))
+        if self.values.is_submodule(module, name) and isinstance(node.func, cst.Attribute):
+            part = self.recorded[node.func] = self.attribute_of(node.func, module)
             return self.module_call(node, part if part.kind == "module" else Value("module"), args)
         return _of_unseen_part(module, args)
 
