@@ -141,13 +141,10 @@ def wait_for(module: Module, tensor: cst.BaseExpression) -> Wait:
     value = tensor
     while True:
         match value:
-            case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(name)), args=[]) if (
-                name in _SAME_VALUE
-            ):
+            case cst.Call(cst.Attribute(inner, cst.Name(name)), []) if name in _SAME_VALUE:
                 value = inner
-            case (
-                cst.Attribute(value=inner, attr=cst.Name("data"))
-                | cst.Call(func=cst.Name("float" | "int"), args=[cst.Arg(value=inner)])
+            case cst.Attribute(inner, cst.Name("data")) | cst.Call(
+                cst.Name("float" | "int"), [cst.Arg(inner)]
             ):
                 value = inner
             case _:

@@ -54,7 +54,7 @@ class Origins:
         match node:
             case cst.Name():
                 return self._of_name(node)
-            case cst.Attribute(value=cst.Name(value="self")):
+            case cst.Attribute(cst.Name("self")):
                 made = assigned_to(self.module, node)
                 if len(made) == 1:
                     return (
@@ -63,15 +63,15 @@ class Origins:
                         self._next_in_chain(made[0]),
                     )
                 return "", None, None
-            case cst.Attribute(value=inner) | cst.Subscript(value=inner):
+            case cst.Attribute(inner) | cst.Subscript(inner):
                 return "", None, inner
             case cst.Call():
                 return self._of_call(node)
-            case cst.BinaryOperation(left=left, right=right):
+            case cst.BinaryOperation(left, right=right):
                 return "", None, self._like(node, (left, right))
             case cst.UnaryOperation(expression=inner):
                 return "", None, inner
-            case cst.Comparison(left=left, comparisons=others):
+            case cst.Comparison(left, others):
                 return "", None, self._like(node, (left, *(other.comparator for other in others)))
         return "", None, None
 
@@ -101,7 +101,7 @@ class Origins:
                     found,
                     iterated,
                 )
-            case cst.FunctionDef(name=cst.Name(value=name)):
+            case cst.FunctionDef(name=cst.Name(name)):
                 return (
                     f"`{node.value}` is a parameter of {name}()",
                     found,
@@ -124,9 +124,7 @@ class Origins:
         """Return the part of an unpacked tuple that a name gets: ``x, y = x.to(device),
         y.to(device)``."""
         match assign, value:
-            case cst.Assign(targets=[cst.AssignTarget(target=cst.Tuple(elements=left))]), cst.Tuple(
-                elements=right
-            ):
+            case cst.Assign([cst.AssignTarget(cst.Tuple(left))]), cst.Tuple(right):
                 for one, other in zip(left, right, strict=False):
                     if is_name(one.value, name.value):
                         return other.value
@@ -207,7 +205,7 @@ class Origins:
                 return self._unknown_name(node)
             case cst.Call():
                 return self._unknown_call(node)
-            case cst.Attribute(value=cst.Name(value="self"), attr=cst.Name(value=attr)):
+            case cst.Attribute(cst.Name("self"), cst.Name(attr)):
                 made = assigned_to(self.module, node)
                 if not made:
                     return f"nothing in this class assigns `self.{attr}`", None

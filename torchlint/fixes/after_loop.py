@@ -124,9 +124,9 @@ def _may_be_view(module: Module, tensor: cst.CSTNode | None, depth: int = 3) -> 
     """Say whether a tensor may be a part of a larger one, or what a loop takes out of it, and would
     keep all of that in memory."""
     match tensor:
-        case cst.Attribute(value=whole, attr=cst.Name("data")):
+        case cst.Attribute(whole, cst.Name("data")):
             return _may_be_view(module, whole, depth)
-        case cst.Call(func=cst.Attribute(attr=cst.Name(method))):
+        case cst.Call(cst.Attribute(attr=cst.Name(method))):
             return method in _VIEWS
         case cst.Call() | cst.BinaryOperation():
             return False

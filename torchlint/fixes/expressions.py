@@ -20,7 +20,7 @@ def detached(module: Module, tensor: cst.BaseExpression) -> cst.BaseExpression:
     if graphless(module, tensor):
         return tensor
     match tensor:
-        case cst.Call(func=cst.Attribute(attr=cst.Name("detach"))):
+        case cst.Call(cst.Attribute(attr=cst.Name("detach"))):
             return tensor
         case cst.Attribute(attr=cst.Name("data")):
             return tensor

@@ -51,7 +51,7 @@ def log_every_n(
         )
         if lines is None:
             match module.small_statement(node):
-                case cst.Expr(value=cst.Call() as call):
+                case cst.Expr(cst.Call() as call):
                     lines = log_lines(module, call)
             if lines is None or any(
                 set(lines.lines) & set(each.lines) for each, _ in found.values()

@@ -80,7 +80,7 @@ def _may_lie_apart(module: Module, tensor: cst.BaseExpression) -> bool:
         tensor = tensor.func.value
     cls = module.class_of(tensor)
     match tensor:
-        case cst.Attribute(value=cst.Name("self")) if cls is not None:
+        case cst.Attribute(cst.Name("self")) if cls is not None:
             return inferred(module, tensor).origin in ("param", "buffer") and not any(
                 inferred(module, call.func).kind == "module"
                 for call in module.within(cls, cst.Call, nested=True)
@@ -122,18 +122,18 @@ def _name_of_number(tensor: cst.BaseExpression) -> str:
     node: cst.CSTNode = tensor
     while len(parts) < _STEPS_OF_NAMES:
         match node:
-            case cst.Name(value=name):
+            case cst.Name(name):
                 parts.append(name)
                 break
-            case cst.Attribute(value=cst.Name("self"), attr=cst.Name(value=name)):
+            case cst.Attribute(cst.Name("self"), cst.Name(name)):
                 parts.append(name)
                 break
-            case cst.Attribute(value=inner, attr=cst.Name("data")) | cst.Comparison(left=inner):
+            case cst.Attribute(inner, cst.Name("data")) | cst.Comparison(inner):
                 node = inner
-            case cst.Call(func=cst.Attribute(value=cst.Name(), attr=method), args=[first]):
+            case cst.Call(cst.Attribute(cst.Name(), method), [first]):
                 parts.append(method.value)
                 node = first.value
-            case cst.Call(func=cst.Attribute(value=inner, attr=method), args=[]):
+            case cst.Call(cst.Attribute(inner, method), []):
                 if method.value != "detach":
                     parts.append(method.value)
                 node = inner

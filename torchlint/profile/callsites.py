@@ -449,7 +449,7 @@ def kept_classes(owner: ast.ClassDef) -> dict[str, Names]:
     found: dict[str, set[str] | None] = {}
     for node in ast.walk(owner):
         match node:
-            case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)], value=v):
+            case ast.Assign([ast.Attribute(ast.Name("self"), name)], v):
                 made = last_name(v.func) if isinstance(v, ast.Call) else ""
                 old = found.get(name, set())
                 known = bool(made) and made[:1].isupper() and old is not None

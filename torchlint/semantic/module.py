@@ -161,7 +161,7 @@ class Module:
     def method_call(self, node: cst.CSTNode | None) -> cst.Call | None:
         """Return the call of a method of what an expression gives, ``x.cpu()`` of ``x``."""
         match self.parent(node):
-            case cst.Attribute(value=value) as method if value is node:
+            case cst.Attribute(value) as method if value is node:
                 call = self.parent(method)
                 return call if isinstance(call, cst.Call) else None
         return None

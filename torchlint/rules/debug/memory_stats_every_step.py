@@ -162,7 +162,7 @@ def _asks_the_driver(module: Module, node: cst.Call) -> bool:
 def _sleeps(node: cst.Call, name: str) -> bool:
     """Say whether ``psutil.cpu_percent`` gets an interval to wait."""
     match node.args:
-        case [cst.Arg(keyword=None | cst.Name(value="interval"), value=value), *_] if (
+        case [cst.Arg(keyword=None | cst.Name("interval"), value=value), *_] if (
             name == "psutil.cpu_percent"
         ):
             return getattr(value, "value", "") not in ("None", "0", "0.0")

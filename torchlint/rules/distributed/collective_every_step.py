@@ -170,7 +170,7 @@ def check_helper(node: cst.Call, module: Module) -> Iterator[Hit]:
     reads: list[cst.CSTNode] = [node]
     line = module.small_statement(node)
     match line:
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))], value=value):
+        case cst.Assign([cst.AssignTarget(cst.Name(name))], value):
             reads = [*readers_of(module, line, name)] if value is node else []
     if not _all_shown(module, reads):
         return
@@ -244,7 +244,7 @@ def _use(module: Module, read: cst.CSTNode) -> GraphOutcome:
     """Return how far a result gets; ``.item()`` is looked through, and an average for display
     counts as shown."""
     match module.parent(read):
-        case cst.Attribute(attr=cst.Name(value="item")) as attribute:
+        case cst.Attribute(attr=cst.Name("item")) as attribute:
             call = module.parent(attribute)
             read = call if isinstance(call, cst.Call) else read
     found, place = graph_end(module, read)

@@ -234,7 +234,7 @@ def _has_successor(module: Module, node: cst.Call) -> bool:
 def _of_a_library(module: Module, node: cst.Call) -> bool:
     """Say whether a function of a package wraps the model that it is given."""
     match node.args:
-        case [cst.Arg(value=cst.Name() as model), *_] if module.outside.in_package():
+        case [cst.Arg(cst.Name() as model), *_] if module.outside.in_package():
             return any(isinstance(each, cst.FunctionDef) for each in definitions_of(module, model))
     return False
 
@@ -258,9 +258,7 @@ def _is_unwrapped(module: Module, node: cst.Call) -> bool:
     place, scope = home.targets[0].target, module.scope(node)
     for later in module.within(scope, cst.Assign):
         match later:
-            case cst.Assign(
-                value=cst.Attribute(value=value, attr=cst.Name(value="module")), targets=[target]
-            ):
+            case cst.Assign(value=cst.Attribute(value, cst.Name("module")), targets=[target]):
                 if (
                     value.deep_equals(place)
                     and target.target.deep_equals(place)
@@ -274,9 +272,7 @@ def _only_loads(module: Module, node: cst.Call) -> bool:
     """Say whether a wrapper is there for a checkpoint whose keys begin with ``module.``: its
     function loads into it, and takes the model out of it."""
     match module.small_statement(node):
-        case (
-            cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))], value=value) as home
-        ):
+        case cst.Assign([cst.AssignTarget(cst.Name(name))], value) as home:
             if value is not node:
                 return False
             uses = [(read, module.parent(read)) for read in readers_of(module, home, name)]
@@ -296,7 +292,7 @@ def _put_back(module: Module, node: cst.Call) -> bool:
         return True
     function, home = module.function(node), module.small_statement(node)
     match home:
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as name)], value=value):
+        case cst.Assign([cst.AssignTarget(cst.Name() as name)], value):
             if function is None or value is not node or readers_of(module, home, name.value):
                 return False
             return any(
@@ -408,7 +404,7 @@ def _stays_still(module: Module, node: cst.Call, model: cst.BaseExpression) -> b
 def _asks(call: cst.Call, names: Container[str | None]) -> bool:
     """Say whether a call asks a network of that name for its parameters."""
     match call.func:
-        case cst.Attribute(value=owner, attr=cst.Name("parameters")):
+        case cst.Attribute(owner, cst.Name("parameters")):
             return dotted_text(owner) in names
     return False
 
@@ -445,7 +441,7 @@ def _method_calls(module: Module, node: cst.Call, method: str) -> Iterator[cst.C
     targets = _targets(module, node)
     for call in module.within(module.scope(node), cst.Call):
         match call.func:
-            case cst.Attribute(value=owner, attr=cst.Name(name)) if name == method:
+            case cst.Attribute(owner, cst.Name(name)) if name == method:
                 if owner is node or any(map(owner.deep_equals, targets)):
                     yield call
 

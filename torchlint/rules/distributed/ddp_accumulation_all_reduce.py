@@ -191,5 +191,5 @@ def _no_sync(module: Module, context: cst.BaseExpression) -> Iterator[cst.BaseEx
     made = sole_definition(module, context) or context
     for call in module.within(made, cst.Call):
         match call:
-            case cst.Call(func=cst.Attribute(value=model, attr=cst.Name(value="no_sync"))):
+            case cst.Call(cst.Attribute(model, cst.Name("no_sync"))):
                 yield model

@@ -199,13 +199,11 @@ def _steps_to(module: Module, tokens: cst.BaseExpression) -> Iterator[cst.BaseEx
     match tokens:
         case cst.Name():
             inner = assigned_value(module, tokens)
-        case cst.Attribute(value=holder) | cst.Subscript(value=holder):
+        case cst.Attribute(holder) | cst.Subscript(holder):
             inner = holder
-        case cst.DictComp(for_in=cst.CompFor(iter=cst.Call(func=cst.Attribute(value=holder)))):
+        case cst.DictComp(for_in=cst.CompFor(iter=cst.Call(cst.Attribute(holder)))):
             inner = holder
-        case cst.Call(func=cst.Attribute(value=holder, attr=cst.Name(value=method)) as moves) if (
-            method in _MOVES
-        ):
+        case cst.Call(cst.Attribute(holder, cst.Name(method)) as moves) if method in _MOVES:
             yield moves
             inner = holder
     if inner is not None:
@@ -215,7 +213,7 @@ def _steps_to(module: Module, tokens: cst.BaseExpression) -> Iterator[cst.BaseEx
 def _text_of(module: Module, tokens: cst.BaseExpression) -> cst.BaseExpression | None:
     """Return the first argument of a tokenizer's call."""
     match tokens:
-        case cst.Call(func=func) if _TOKENIZER.search(_tokenizer(func).lower()):
+        case cst.Call(func) if _TOKENIZER.search(_tokenizer(func).lower()):
             several = keyword_argument(module, tokens, "padding") is not None
             texts = [keyword_argument(module, tokens, "text"), *positional(tokens)]
             text = next((each for each in texts if each is not None), None)
@@ -235,13 +233,13 @@ def _is_text(module: Module, node: cst.BaseExpression | None) -> bool:
     match node:
         case cst.SimpleString() | cst.FormattedString() | cst.ConcatenatedString():
             return True
-        case cst.List(elements=[cst.Element(value=only)]):
+        case cst.List([cst.Element(only)]):
             return not isinstance(only, cst.StarredElement)
-        case cst.BinaryOperation(left=left, operator=cst.Add(), right=right):
+        case cst.BinaryOperation(left, cst.Add(), right):
             return _is_text(module, left) or _is_text(module, right)
-        case cst.Call(func=cst.Attribute(attr=cst.Name(value=method))) if method in _DECODES:
+        case cst.Call(cst.Attribute(attr=cst.Name(method))) if method in _DECODES:
             return True
-        case cst.Call(func=func) if attr_of(func) == "apply_chat_template":
+        case cst.Call(func) if attr_of(func) == "apply_chat_template":
             return is_name(keyword_argument(module, node, "tokenize"), "False")
         case cst.Name():
             made = assigned_value(module, node)
@@ -262,7 +260,7 @@ def _takes_one(module: Module, read: cst.CSTNode) -> bool:
             return attr_of(node) == "item"
         node, above = above, module.parent(above)
     match above:
-        case cst.Subscript(slice=[cst.SubscriptElement(slice=cst.Index(cst.Integer("0"))), *_]):
+        case cst.Subscript(slice=[cst.SubscriptElement(cst.Index(cst.Integer("0"))), *_]):
             return above.value is node
     return False
 

@@ -191,8 +191,8 @@ def _reads_classes(module: Module, metrics: cst.FunctionDef) -> bool:
     for use in readers_of(module, metrics, params[0].name.value) if params else ():
         above = module.parent(use)
         match above:
-            case cst.Assign(targets=[cst.AssignTarget(target=cst.Tuple(elements=[first, _]))]) if (
-                isinstance(first.value, cst.Name)
+            case cst.Assign([cst.AssignTarget(cst.Tuple([first, _]))]) if isinstance(
+                first.value, cst.Name
             ):
                 reads: list[cst.CSTNode] = list(readers_of(module, above, first.value.value))
             case cst.Attribute(attr=cst.Name("predictions")) | cst.Subscript() if _is_first(above):
@@ -212,9 +212,7 @@ def _reads_classes(module: Module, metrics: cst.FunctionDef) -> bool:
 def _is_first(node: cst.BaseExpression) -> bool:
     """Say whether an expression is ``output.predictions`` or ``output[0]``."""
     match node:
-        case cst.Subscript(
-            slice=[cst.SubscriptElement(slice=cst.Index(value=cst.Integer(value="0")))]
-        ):
+        case cst.Subscript(slice=[cst.SubscriptElement(cst.Index(cst.Integer("0")))]):
             return True
     return isinstance(node, cst.Attribute)
 

@@ -227,6 +227,6 @@ def _number(value: cst.BaseExpression) -> bool | int | float | None:
             return value.evaluated_value
         case cst.Name("True" | "False"):
             return value.value == "True"
-        case cst.UnaryOperation(operator=cst.Minus(), expression=cst.Integer() as inner):
+        case cst.UnaryOperation(cst.Minus(), cst.Integer() as inner):
             return -inner.evaluated_value
     return None

@@ -181,9 +181,7 @@ def logged_by(module: Module, value: cst.BaseExpression) -> cst.Call | None:
         expected = "log"
     call = module.parent(above) if isinstance(above, cst.Arg) else None
     match call:
-        case cst.Call(func=cst.Attribute(value=cst.Name("self"), attr=cst.Name(value=name))) if (
-            name == expected
-        ):
+        case cst.Call(cst.Attribute(cst.Name("self"), cst.Name(name))) if name == expected:
             params = _LOGS[name]
             given = (
                 above.keyword.value

@@ -194,9 +194,7 @@ def _is_unused(module: Module, node: cst.Call) -> bool:
     match module.parent(node):
         case cst.Expr():
             return True
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))], value=value) if (
-            value is node
-        ):
+        case cst.Assign([cst.AssignTarget(cst.Name(name))], value) if value is node:
             scope = module.function(node)
             return (
                 scope is not None

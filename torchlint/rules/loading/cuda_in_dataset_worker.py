@@ -180,6 +180,6 @@ def _resident(module: Module, loader: cst.Call) -> bool:
     """Say whether a loader fetches whole batches in the main process, as from data that live on the
     GPU."""
     match arguments_of(module, loader, _LOADER).value("batch_size"):
-        case cst.Name(value="None"):
+        case cst.Name("None"):
             return worker_count(module, loader) == 0
     return False

@@ -191,14 +191,12 @@ def _transforms_dataset(module: Module, node: cst.Call) -> bool:
     name."""
     places: list[cst.CSTNode] = [node]
     match module.small_statement(node):
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))], value=value) if (
-            value is node
-        ):
+        case cst.Assign([cst.AssignTarget(cst.Name(name))], value) if value is node:
             places += reads_of(module, module.scope(node), name)
     for place in places:
         arg = module.parent(place)
         match arg, module.parent(arg):
-            case cst.Arg(keyword=cst.Name(value="transform")), cst.Call(func=func):
+            case cst.Arg(keyword=cst.Name("transform")), cst.Call(func):
                 made = local_class(module, func)
                 known = (module.name(func) or "").startswith("torchvision.datasets.")
                 if known or (made is not None and is_dataset(module, made)):
@@ -213,7 +211,7 @@ def _widened(module: Module, node: cst.BaseExpression) -> tuple[cst.BaseExpressi
         case cst.Name():
             values = _values(module, node)
             return _widened(module, values[0]) if len(values) == 1 else None
-        case cst.BinaryOperation(left=left, operator=cst.Divide(), right=right):
+        case cst.BinaryOperation(left, cst.Divide(), right):
             if module.source_of(right) not in ("255", "255.0", "255."):
                 return None
             found = _widened(module, left)
@@ -224,7 +222,7 @@ def _widened(module: Module, node: cst.BaseExpression) -> tuple[cst.BaseExpressi
                 if _is_narrow(module, left)
                 else None
             )
-        case cst.Call(func=cst.Attribute(value=source, attr=cst.Name(value=method))):
+        case cst.Call(cst.Attribute(source, cst.Name(method))):
             wide = _CASTS.get(method)
             if method in ("to", "type", "astype") and node.args:
                 dtype = _WIDE.search(module.name(node.args[0].value) or "")
@@ -246,7 +244,7 @@ def _is_narrow(module: Module, node: cst.BaseExpression) -> bool:
         case cst.Name():
             values = _values(module, node)
             return bool(values) and all(_is_narrow(module, value) for value in values)
-        case cst.Call(func=func, args=args):
+        case cst.Call(func, args):
             name = module.name(func) or ""
             dtype = module.name(keyword_argument(module, node, "dtype"))
             if _READERS.match(name) or dtype in ("torch.uint8", "numpy.uint8"):
@@ -269,11 +267,9 @@ def _picture(module: Module, node: cst.BaseExpression) -> bool:
         case cst.Name():
             values = _values(module, node)
             return bool(values) and all(_picture(module, value) for value in values)
-        case cst.Call(
-            func=cst.Attribute(value=source, attr=cst.Name(value="convert" | "resize" | "crop"))
-        ):
+        case cst.Call(cst.Attribute(source, cst.Name("convert" | "resize" | "crop"))):
             return _picture(module, source)
-        case cst.Call(func=func):
+        case cst.Call(func):
             return module.name(func) == "PIL.Image.open"
     return False
 

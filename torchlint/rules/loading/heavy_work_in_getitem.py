@@ -246,10 +246,10 @@ def check_rows_of(node: cst.Subscript, module: Module) -> Iterator[Hit]:
     match node.slice:
         case [
             cst.SubscriptElement(
-                slice=cst.Index(
-                    value=cst.Comparison(
-                        left=cst.Subscript(value=column) | cst.Attribute(value=column),
-                        comparisons=[cst.ComparisonTarget(cst.Equal(), key)],
+                cst.Index(
+                    cst.Comparison(
+                        cst.Subscript(column) | cst.Attribute(column),
+                        [cst.ComparisonTarget(cst.Equal(), key)],
                     )
                 )
             ),

@@ -164,7 +164,7 @@ def _starts(module: Module, loader: cst.Call) -> bool:
     if bound.open:
         return False
     match bound.value("worker_init_fn"):
-        case None | cst.Name(value="None"):
+        case None | cst.Name("None"):
             return True
         case given:
             function = inferred(module, given).node

@@ -145,7 +145,7 @@ def check_iterated(node: cst.Call, module: Module) -> Iterator[Hit]:
 def check_counted(node: cst.Call, module: Module) -> Iterator[Hit]:
     """Find a pass over all data that only counts the batches."""
     match node.args:
-        case [cst.Arg(value=cst.Call(func=func, args=[cst.Arg(value=loader, star="")]))]:
+        case [cst.Arg(cst.Call(func, [cst.Arg(loader, star="")]))]:
             counted = module.name(func) in _LISTS and inferred(module, loader).kind == "loader"
         case _:
             counted = False

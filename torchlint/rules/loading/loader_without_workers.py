@@ -444,7 +444,7 @@ def _keeps_open(module: Module, dataset: cst.BaseExpression) -> bool:
 def _per_gpu(module: Module, workers: cst.BaseExpression | None) -> bool:
     """Say whether the number of workers is a literal times the number of GPUs."""
     match workers:
-        case cst.BinaryOperation(left=left, operator=cst.Multiply(), right=right):
+        case cst.BinaryOperation(left, cst.Multiply(), right):
             sides = (left, right)
             counts = [s for s in sides if module.called(s) == "torch.cuda.device_count"]
             return bool(counts) and any(isinstance(s, cst.Integer) for s in sides)

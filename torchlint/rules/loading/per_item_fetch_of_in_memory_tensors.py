@@ -149,6 +149,6 @@ def _only_indexes(module: Module, cls: cst.ClassDef) -> bool:
 
 def _holds_tensor(module: Module, place: cst.BaseExpression, cls: cst.ClassDef) -> bool:
     match place:
-        case cst.Attribute(value=cst.Name(value="self"), attr=cst.Name(value=attr)):
+        case cst.Attribute(cst.Name("self"), cst.Name(attr)):
             return class_attribute(module, cls, attr).tensor
     return False

@@ -118,9 +118,9 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 def _listed(module: Module, data: cst.BaseExpression) -> cst.BaseExpression | None:
     """Return the array of ``array.tolist()`` or ``list(array)``."""
     match data:
-        case cst.Call(func=cst.Attribute(value=array, attr=cst.Name(value="tolist")), args=[]):
+        case cst.Call(cst.Attribute(array, cst.Name("tolist")), []):
             pass
-        case cst.Call(func=func, args=[cst.Arg(keyword=None, star="", value=array)]) if (
+        case cst.Call(func, [cst.Arg(keyword=None, star="", value=array)]) if (
             module.name(func) == "builtins.list"
         ):
             pass

@@ -225,14 +225,14 @@ def _expanded(
     if wide is None or wide.name != "expand" or len(wide.operands) != _WIDE:
         return None
     match _value(module, wide.operands[0]):
-        case cst.Subscript(value=of, slice=parts) if len(parts) > _AT:
+        case cst.Subscript(of, parts) if len(parts) > _AT:
             new = module.source_of(parts[_AT].slice)
             before = {module.source_of(part.slice) for part in parts if part is not parts[_AT]}
             if new == "None" and before == {":"}:
                 return _Repeat(whole, of, module.source_of(wide.operands[_AT + 1]))
-        case cst.Call(func=cst.Attribute(value=of, attr=cst.Name("unsqueeze")), args=[at]) if (
-            module.source_of(at.value) == str(_AT)
-        ):
+        case cst.Call(cst.Attribute(of, cst.Name("unsqueeze")), [at]) if module.source_of(
+            at.value
+        ) == str(_AT):
             return _Repeat(whole, of, module.source_of(wide.operands[_AT + 1]))
     return None
 
@@ -250,7 +250,7 @@ def _by_function(module: Module, node: cst.BaseExpression) -> _Repeat | None:
     """Return the repetition that a call of ``repeat_kv(x, n)`` is: transformers', or one of this
     file that ends in a repetition of its first parameter."""
     match node:
-        case cst.Call(func=func, args=[cst.Arg(value=of, keyword=None), cst.Arg(value=times)]) if (
+        case cst.Call(func, [cst.Arg(of, None), cst.Arg(times)]) if (
             dotted_text(func) or ""
         ).rpartition(".")[2] == _REPEATS:
             pass

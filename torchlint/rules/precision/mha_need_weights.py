@@ -187,11 +187,11 @@ def _layers_of(module: Module, held: cst.Attribute) -> list[cst.BaseExpression |
 
 def _listed(module: Module, node: cst.BaseExpression) -> list[cst.BaseExpression | None]:
     match node:
-        case cst.Call(func=func, args=args) if module.name(func) == "torch.nn.ModuleList":
+        case cst.Call(func, args) if module.name(func) == "torch.nn.ModuleList":
             return _listed(module, args[0].value) if args else []
-        case cst.ListComp(elt=elt) | cst.GeneratorExp(elt=elt):
+        case cst.ListComp(elt) | cst.GeneratorExp(elt):
             return [_defined(module, elt)]
-        case cst.List(elements=elements):
+        case cst.List(elements):
             return [_defined(module, element.value) for element in elements]
     return [None]
 
@@ -203,15 +203,9 @@ def _defined(module: Module, node: cst.BaseExpression) -> cst.BaseExpression | N
 def _is_discarded(module: Module, node: cst.Call) -> bool:
     """Say whether only the first of the call's two results is used."""
     match module.parent(node):
-        case (
-            cst.Assign(
-                targets=[
-                    cst.AssignTarget(
-                        target=cst.Tuple(elements=[_, cst.Element(value=cst.Name(value=second))])
-                    )
-                ]
-            ) as statement
-        ):
+        case cst.Assign(
+            [cst.AssignTarget(cst.Tuple([_, cst.Element(cst.Name(second))]))]
+        ) as statement:
             return not readers_of(module, statement, second)
     uses = uses_of(module, node)
     return bool(uses) and all(_is_first(module.parent(use), use) for use in uses)
@@ -220,8 +214,6 @@ def _is_discarded(module: Module, node: cst.Call) -> bool:
 def _is_first(above: cst.CSTNode | None, value: cst.CSTNode) -> bool:
     """Say whether `above` is ``value[0]``."""
     match above:
-        case cst.Subscript(
-            value=taken, slice=[cst.SubscriptElement(slice=cst.Index(value=cst.Integer(value="0")))]
-        ):
+        case cst.Subscript(taken, [cst.SubscriptElement(cst.Index(cst.Integer("0")))]):
             return taken is value
     return False

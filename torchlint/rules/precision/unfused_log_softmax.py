@@ -229,10 +229,10 @@ def _step(module: Module, node: cst.BaseExpression) -> cst.BaseExpression | None
     match node:
         case cst.Name():
             return _ranked(module, node) or _returned_part(module, node)
-        case cst.Subscript(value=inner):
+        case cst.Subscript(inner):
             taken = _first_of(module, node)
             return taken if taken is not None else inner
-        case cst.Attribute(value=cst.Call() as call, attr=cst.Name(value="values")):
+        case cst.Attribute(cst.Call() as call, cst.Name("values")):
             return _chosen(module, call)
     found = operation_of(module, node)
     if found is not None and found.operands and found.name in _SAME_ELEMENTS:
@@ -251,7 +251,7 @@ def _chosen(module: Module, node: cst.BaseExpression) -> cst.BaseExpression | No
 def _first_of(module: Module, node: cst.Subscript) -> cst.BaseExpression | None:
     """Return what ``x.max(1)[0]`` takes the largest of."""
     match node.slice[0].slice:
-        case cst.Index(value=cst.Integer(value="0")):
+        case cst.Index(cst.Integer("0")):
             return _chosen(module, node.value)
     return None
 
@@ -262,12 +262,8 @@ def _ranked(module: Module, node: cst.Name) -> cst.BaseExpression | None:
     match made:
         case [
             cst.Assign(
-                targets=[
-                    cst.AssignTarget(
-                        target=cst.Tuple(elements=[cst.Element(value=cst.Name(value=name)), _])
-                    )
-                ],
-                value=value,
+                [cst.AssignTarget(cst.Tuple([cst.Element(cst.Name(name)), _]))],
+                value,
             ) as statement
         ] if name == node.value and readers_of(module, statement, name) == [node]:
             return _chosen(module, value)
@@ -279,9 +275,7 @@ def _returned_part(module: Module, node: cst.Name) -> cst.BaseExpression | None:
     its only read."""
     match definitions_of(module, node):
         case [
-            cst.Assign(
-                targets=[cst.AssignTarget(target=cst.Tuple() as target)], value=cst.Call() as call
-            ) as statement
+            cst.Assign([cst.AssignTarget(cst.Tuple() as target)], cst.Call() as call) as statement
         ] if readers_of(module, statement, node.value) == [node]:
             pairs = zip(target.elements, one_by_one(target, _returned(module, call)), strict=True)
             return next((given for each, given in pairs if each.value.deep_equals(node)), None)

@@ -183,19 +183,19 @@ def check(node: cst.AugAssign | cst.Assign | cst.Call, module: Module) -> Iterat
 
 def _growth(module: Module, node: cst.AugAssign | cst.Assign | cst.Call) -> _Growth | None:
     match node:
-        case cst.AugAssign(target=place, operator=cst.AddAssign(), value=value):
+        case cst.AugAssign(place, cst.AddAssign(), value):
             added = isinstance(value, DISPLAYS)
             return _Growth(place, tuple(components(value, *_LITERALS)) if added else (value,), node)
         case cst.Assign(
-            targets=[cst.AssignTarget(target=place)],
-            value=cst.BinaryOperation(operator=cst.Add()) as both,
+            [cst.AssignTarget(place)],
+            cst.BinaryOperation(operator=cst.Add()) as both,
         ):
             if both.left.deep_equals(place):
                 return _Growth(place, (both.right,), node)
             return _Growth(place, (both.left,), node) if both.right.deep_equals(place) else None
         case cst.Assign(
-            targets=[cst.AssignTarget(target=cst.Subscript(value=place, slice=[index]))],
-            value=value,
+            [cst.AssignTarget(cst.Subscript(place, [index]))],
+            value,
         ):
             key = index.slice.value if isinstance(index.slice, cst.Index) else None
             varies = key is not None and not isinstance(key, (cst.BaseString, cst.BaseNumber))
@@ -205,8 +205,8 @@ def _growth(module: Module, node: cst.AugAssign | cst.Assign | cst.Call) -> _Gro
                 else None
             )
         case cst.Call(
-            func=cst.Attribute(value=place, attr=cst.Name(value="append" | "extend")),
-            args=[cst.Arg(star="", value=value)],
+            cst.Attribute(place, cst.Name("append" | "extend")),
+            [cst.Arg(star="", value=value)],
         ):
             return _Growth(place, tuple(components(value, *_LITERALS)), node)
     return None
@@ -231,11 +231,7 @@ def _in_some_iteration(module: Module, read: cst.Name) -> bool:
     also through a parameter."""
     for made in definitions_of(module, read):
         match made:
-            case cst.For(
-                iter=cst.Call(
-                    func=cst.Attribute(value=table, attr=cst.Name("items" | "values")), args=[]
-                )
-            ):
+            case cst.For(iter=cst.Call(cst.Attribute(table, cst.Name("items" | "values")), [])):
                 if _holds_graph(module, inferred(module, table)):
                     return True
             case cst.FunctionDef():
@@ -444,7 +440,7 @@ def _use_of_result(
 
 def _attribute_of_self(node: cst.CSTNode) -> str | None:
     match node:
-        case cst.Attribute(value=cst.Name("self"), attr=cst.Name(name)):
+        case cst.Attribute(cst.Name("self"), cst.Name(name)):
             return name
     return None
 

@@ -199,15 +199,15 @@ def _clipping(module: Module, loop: cst.For) -> Fix | None:
     """Return the fix of a loop that does what ``torch.nn.utils.clip_grad_value_`` does."""
     match loop:
         case cst.For(
-            target=cst.Name(value=name),
+            cst.Name(name),
             body=cst.IndentedBlock(
-                body=[
+                [
                     cst.SimpleStatementLine(
-                        body=[
+                        [
                             cst.Expr(
-                                value=cst.Call(
-                                    func=cst.Attribute(value=clipped, attr=cst.Name("clamp_")),
-                                    args=[cst.Arg(value=low), cst.Arg(value=high)],
+                                cst.Call(
+                                    cst.Attribute(clipped, cst.Name("clamp_")),
+                                    [cst.Arg(low), cst.Arg(high)],
                                 )
                             )
                         ]
@@ -254,9 +254,7 @@ def _networks(module: Module, loop: cst.For | cst.CompFor) -> Iterator[cst.BaseE
     """Yield the networks over whose parameters a loop goes."""
     for goes in loop_sources(module, loop):
         match goes.iterated:
-            case cst.Call(
-                func=cst.Attribute(value=owner, attr=cst.Name("parameters" | "named_parameters"))
-            ):
+            case cst.Call(cst.Attribute(owner, cst.Name("parameters" | "named_parameters"))):
                 yield owner
 
 

@@ -150,9 +150,9 @@ def _of_many(module: Module, node: cst.Call, loop: cst.For | cst.While) -> bool:
     todo = [cst.ensure_type(node.func, cst.Attribute).value]
     while todo:
         match todo.pop():
-            case cst.Name(value=name) if name in targets:
+            case cst.Name(name) if name in targets:
                 return True
-            case cst.BinaryOperation(left=left, right=right):
+            case cst.BinaryOperation(left, right=right):
                 todo += [left, right]
     return False
 

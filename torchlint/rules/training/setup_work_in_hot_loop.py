@@ -157,14 +157,10 @@ def _construct(module: Module, node: cst.Call) -> tuple[Severity, str | None, bo
     if name in _PARAMETERISED and called_at_once(module, node) and not _is_plain(module, node):
         return Severity.ERROR, _NEVER, False  # One without parameters costs next to nothing.
     match node.func:
-        case cst.Attribute(value=place, attr=cst.Name(value="to" | "cuda")) if _is_module(
-            module, place
-        ):
+        case cst.Attribute(place, cst.Name("to" | "cuda")) if _is_module(module, place):
             little = has_no_parameters(module, place) or _offloads(module, node, place)
             return None if little else (Severity.WARNING, None, False)
-        case cst.Attribute(value=place, attr=cst.Name(value="train" | "eval")) if _is_module(
-            module, place
-        ):
+        case cst.Attribute(place, cst.Name("train" | "eval")) if _is_module(module, place):
             return None if _is_switched(module, node) else (Severity.INFO, None, True)
     return None
 
@@ -232,7 +228,7 @@ def _invariant(module: Module, node: cst.Call, heat: Heat) -> bool:
 def _renames(write: cst.Name, statement: cst.CSTNode | None) -> bool:
     """Say whether a name is bound to what it holds already: ``model = model.to(device)``."""
     match statement:
-        case cst.Assign(value=cst.Call(func=cst.Attribute(value=cst.Name(value=name)))):
+        case cst.Assign(value=cst.Call(cst.Attribute(cst.Name(name)))):
             return name == write.value
     return False
 
@@ -263,8 +259,8 @@ def _moved(module: Module) -> Iterator[tuple[cst.Call, cst.BaseExpression, bool]
     for call in module.nodes(cst.Call):
         match call:
             case cst.Call(
-                func=cst.Attribute(value=moved, attr=cst.Name(value="cpu" | "to" as attr)),
-                args=args,
+                cst.Attribute(moved, cst.Name("cpu" | "to" as attr)),
+                args,
             ):
                 given = bool(args) and named_device(module, args[0].value) == CPU
                 yield call, moved, attr == "cpu" or given
@@ -297,7 +293,7 @@ def _fix(module: Module, node: cst.Call) -> Fix | None:
     """Return the fix that does a line of the loop's own before the loop."""
     statement, loop = module.small_statement(node), module.loop(node)
     match statement:
-        case cst.Expr(value=value) | cst.Assign(value=value) if value is node:
+        case cst.Expr(value) | cst.Assign(value=value) if value is node:
             pass
         case _:
             return None
@@ -344,7 +340,7 @@ def _stays(module: Module, node: cst.Call, loop: cst.CSTNode) -> bool:
     """Say whether a loop only runs and trains a module that a name holds, and the file moves none
     to the host under another name, so that it stays where it is."""
     match node.func:
-        case cst.Attribute(value=cst.Name(value=name)):
+        case cst.Attribute(cst.Name(name)):
             pass
         case _:
             return False
@@ -385,7 +381,7 @@ def called_at_once(module: Module, made: cst.Call) -> bool:
     if isinstance(above, cst.Call):
         return above.func is node
     match above:
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))]):
+        case cst.Assign([cst.AssignTarget(cst.Name(name))]):
             users = [
                 (read, module.parent(read)) for read in reads_of(module, module.scope(made), name)
             ]

@@ -143,9 +143,9 @@ def _zeroing(module: Module, loop: cst.For, name: str) -> cst.Call | None:
 def _of_gradient(node: cst.BaseExpression, name: str) -> bool:
     """Say whether an expression is ``p.grad`` or ``p.grad.data``."""
     match node:
-        case cst.Attribute(value=cst.Attribute() as inner, attr=cst.Name(value="data")):
+        case cst.Attribute(cst.Attribute() as inner, cst.Name("data")):
             return _of_gradient(inner, name)
-        case cst.Attribute(value=cst.Name(value=owner), attr=cst.Name(value="grad")):
+        case cst.Attribute(cst.Name(owner), cst.Name("grad")):
             return owner == name
     return False
 

@@ -161,7 +161,7 @@ def _race(module: Module, node: cst.Call) -> bool:
         return not _waits(module, node, place)
     statement = module.parent(place)
     match statement:
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))]):
+        case cst.Assign([cst.AssignTarget(cst.Name(name))]):
             scope = module.scope(node)
             later = [
                 r
@@ -188,7 +188,7 @@ def _chain_of_views(module: Module, node: cst.CSTNode) -> cst.CSTNode:
 
 def _read(module: Module, node: cst.CSTNode) -> bool:
     match module.parent(node):
-        case cst.Attribute(value=value, attr=cst.Name(attr)) if value is node:
+        case cst.Attribute(value, cst.Name(attr)) if value is node:
             return attr not in _KNOWN
         case (
             cst.BinaryOperation()
@@ -219,7 +219,7 @@ def _waits(module: Module, copy: cst.Call, read: cst.CSTNode) -> bool:
 
 def _wait(module: Module, call: cst.Call, read: cst.CSTNode) -> bool:
     match call.func:
-        case cst.Attribute(value=receiver, attr=cst.Name(method)):
+        case cst.Attribute(receiver, cst.Name(method)):
             blocking = (
                 method == "to"
                 and inferred(module, call).device == CPU

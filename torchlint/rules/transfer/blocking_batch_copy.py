@@ -466,11 +466,11 @@ def _is_cut(module: Module, source: cst.BaseExpression, depth: int) -> bool:
                 and _is_cut(module, each.value, depth - 1)
                 for each in made
             )
-        case cst.Call(args=[cst.Arg(value=cst.ListComp(elt=inner)), *_]) if module.called(
+        case cst.Call(args=[cst.Arg(cst.ListComp(inner)), *_]) if module.called(
             source
         ) in ops.dotted("join"):
             return _is_cut(module, inner, depth)
-        case cst.Call(args=[cst.Arg(value=array)]) if module.called(source) == "torch.from_numpy":
+        case cst.Call(args=[cst.Arg(array)]) if module.called(source) == "torch.from_numpy":
             return any(
                 isinstance(part.slice, cst.Slice) and part.slice.lower and part.slice.upper
                 for taken in module.within(array, cst.Subscript)

@@ -361,7 +361,7 @@ def _computed_with(
     target = home.targets[0].target
     for name in readers_of(module, home, target.value) if isinstance(target, cst.Name) else ():
         match module.parent(name):
-            case cst.BinaryOperation(left=left, right=right):
+            case cst.BinaryOperation(left, right=right):
                 other = right if left is name else left
                 value = inferred(module, other)
                 tensor = value.tensor and value.rank != 0 and on_device(module, other) is not True
@@ -402,9 +402,7 @@ def _message(module: Module, factory: cst.Call, words: dict[str, str]) -> str | 
     tensors: list[cst.BaseExpression] = [factory]
     home = module.small_statement(factory)
     match home:
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))], value=value) if (
-            value is factory
-        ):
+        case cst.Assign([cst.AssignTarget(cst.Name(name))], value) if value is factory:
             tensors += readers_of(module, home, name)
     for tensor in tensors:
         call = module.method_call(tensor)
@@ -476,7 +474,7 @@ def _indexed_there(module: Module, node: cst.Subscript) -> bool:
 def check_filled(node: cst.Call, module: Module) -> Iterator[Hit]:
     """Find CPU tensors that are copied into one on the device, ``self.noise.copy_(drawn)``."""
     match node:
-        case cst.Call(func=cst.Attribute(value=there), args=[cst.Arg(value=host), *_]):
+        case cst.Call(cst.Attribute(there), [cst.Arg(host), *_]):
             if inferred(module, host).device == CPU and on_device(module, there) is True:
                 for factory in factories_of(module, host, filled=True):
                     if takes_device(module, factory):

@@ -501,7 +501,7 @@ def _fix(module: Module, copy: HostRead, whole: cst.CSTNode) -> Fix | None:
             return None
         return Fix((Replace(copy.node, kept),), Safety.UNSAFE, "Add up on the device", note)
     match outer:
-        case cst.Call(func=cst.Attribute(value=cst.Name(), attr=cst.Name("append"))):
+        case cst.Call(cst.Attribute(cst.Name(), cst.Name("append"))):
             joins = _joins(module, outer) if keeps_its_values(module, copy.tensor, outer) else []
             if not joins:
                 if not fresh_per_iteration(module, copy.tensor):

@@ -225,12 +225,12 @@ def _statement_before(module: Module, trip: RoundTrip) -> cst.Assign | None:
     if not isinstance(held, cst.Name):
         return None
     match definitions_of(module, held):
-        case [cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))]) as made]:
+        case [cst.Assign([cst.AssignTarget(cst.Name(name))]) as made]:
             pass
         case _:
             return None
     match module.small_statement(trip.back):
-        case cst.Assign(value=value) | cst.Return(value=value) if value is trip.back:
+        case cst.Assign(value=value) | cst.Return(value) if value is trip.back:
             pass
         case _:
             return None
@@ -242,7 +242,7 @@ def _follows(module: Module, made: cst.Assign, back: cst.Call) -> bool:
     """Say whether the line of one statement is the next one behind that of another."""
     one, other = module.statement(made), module.statement(back)
     match module.parent(one):
-        case cst.IndentedBlock(body=lines) | cst.Module(body=lines):
+        case cst.IndentedBlock(lines) | cst.Module(body=lines):
             return any(a is one and b is other for a, b in pairwise(lines))
     return False
 
@@ -252,13 +252,13 @@ def _device_note(trip: RoundTrip) -> str | None:
     nothing for ``.to(x.device)`` of a trip that left from `x`; None where it may be another."""
     match trip.back:
         case cst.Call(
-            func=cst.Attribute(value=made, attr=cst.Name("to")),
-            args=[cst.Arg(keyword=None, value=target)],
+            cst.Attribute(made, cst.Name("to")),
+            [cst.Arg(keyword=None, value=target)],
         ) if made is trip.maker:
             match target:
-                case cst.Attribute(value=holder, attr=cst.Name("device")):
+                case cst.Attribute(holder, cst.Name("device")):
                     return "" if holder.deep_equals(trip.copy.tensor) else None
-        case cst.Call(func=cst.Attribute(value=made, attr=cst.Name("cuda")), args=[]):
+        case cst.Call(cst.Attribute(made, cst.Name("cuda")), []):
             return CURRENT if made is trip.maker else None
     return None
 
@@ -266,13 +266,13 @@ def _device_note(trip: RoundTrip) -> str | None:
 def _on_device(module: Module, node: cst.BaseExpression) -> cst.BaseExpression:
     """Return the expression with ``x.cpu().numpy()`` replaced by ``x``."""
     match node:
-        case cst.Call(func=cst.Attribute(value=cst.Call() as copy, attr=cst.Name("numpy"))):
+        case cst.Call(cst.Attribute(cst.Call() as copy, cst.Name("numpy"))):
             read = host_copy(module, copy)
             return read.tensor if read is not None else node
-        case cst.Comparison(left=left, comparisons=rest):
+        case cst.Comparison(left, rest):
             others = [c.with_changes(comparator=_on_device(module, c.comparator)) for c in rest]
             return node.with_changes(left=_on_device(module, left), comparisons=others)
-        case cst.BinaryOperation(left=left, right=right):
+        case cst.BinaryOperation(left, right=right):
             return node.with_changes(left=_on_device(module, left), right=_on_device(module, right))
         case cst.UnaryOperation(expression=inner):
             return node.with_changes(expression=_on_device(module, inner))

@@ -219,7 +219,7 @@ def _repeated(module: Module, data: cst.BaseExpression) -> str | None:
     """Return the size of a list of one number that is not written out, or of that number many
     times, ``[step] * n``; none of a tensor's size, which is for each batch, not for each word."""
     match data:
-        case cst.BinaryOperation(left=cst.List() as listed, operator=cst.Multiply(), right=right):
+        case cst.BinaryOperation(cst.List() as listed, cst.Multiply(), right):
             times = module.shown(right)
         case cst.List() as listed:
             times = "1"

@@ -139,9 +139,9 @@ def _made_here(module: Module, pinned: cst.BaseExpression) -> bool:
 def _pinned(module: Module, source: cst.BaseExpression) -> cst.Call | None:
     """Return the call that pins what is moved, where the pinned tensor has no other use."""
     match source:
-        case cst.Call(func=cst.Attribute(attr=cst.Name("pin_memory")), args=[]):
+        case cst.Call(cst.Attribute(attr=cst.Name("pin_memory")), []):
             return source
-        case cst.Name(value=name):
+        case cst.Name(name):
             definition = sole_definition(module, source)
             scope = module.scope(source)
             made = _pinned(module, definition) if isinstance(definition, cst.Call) else None

@@ -245,7 +245,7 @@ def _told_apart(module: Module, node: cst.BaseExpression) -> bool:
     if isinstance(above, cst.ListComp):
         line = module.small_statement(above)
         match line:
-            case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(name))], value=value):
+            case cst.Assign([cst.AssignTarget(cst.Name(name))], value):
                 reads = readers_of(module, line, name) if value is above else []
             case _:
                 reads = []
@@ -254,12 +254,12 @@ def _told_apart(module: Module, node: cst.BaseExpression) -> bool:
         return _several(module, above.elt) and (apart or any(t not in _JOINS for t in takers))
     for place in destinations(module, node):
         match place:
-            case cst.If(test=cst.Comparison(left=number)):
+            case cst.If(cst.Comparison(number)):
                 if isinstance(number, cst.Call) and method_called(number) == "numel":
                     return True
             case cst.Call(
-                func=cst.Attribute(value=cst.Name(value=name) as held, attr=cst.Name("append")),
-                args=[cst.Arg(value=chosen)],
+                cst.Attribute(cst.Name(name) as held, cst.Name("append")),
+                [cst.Arg(chosen)],
             ) if _several(module, chosen):
                 made = set(definitions_of(module, held))
                 reads = [
@@ -287,13 +287,11 @@ def _mask(module: Module, node: cst.BaseExpression) -> cst.BaseExpression | None
             found = [each.slice.value for each in parts if isinstance(each.slice, cst.Index)]
             masks = [each for each in found if inferred(module, each).dtype == "bool"]
             return next(reversed(masks or found), None)
-        case cst.Call(func=func, args=[*_, cst.Arg(value=given)]) if (
-            last_name(func) == "masked_select"
-        ):
+        case cst.Call(func, [*_, cst.Arg(given)]) if last_name(func) == "masked_select":
             return given
-        case cst.Call(func=func, args=[cst.Arg(value=given), *_]) if module.name(func):
+        case cst.Call(func, [cst.Arg(given), *_]) if module.name(func):
             return given
-        case cst.Call(func=cst.Attribute(value=receiver)):
+        case cst.Call(cst.Attribute(receiver)):
             return receiver
     return None
 
@@ -308,11 +306,11 @@ def _of_row(module: Module, node: cst.BaseExpression) -> bool:
         mask = made.value if isinstance(made, cst.Assign) else mask
     names = module.names_in(mask) if mask is not None else set()
     match loop:
-        case cst.For(target=target, body=body):
+        case cst.For(target, body=body):
             bound = module.names_in(target)
             anew = any(True for name in names - bound for _ in writes_of(module, body, name))
             return not names.isdisjoint(bound) and not anew
-        case cst.ListComp(for_in=cst.CompFor(target=target)):
+        case cst.ListComp(for_in=cst.CompFor(target)):
             return not names.isdisjoint(module.names_in(target))
     return False
 
@@ -322,7 +320,7 @@ def _back_by_position(module: Module, node: cst.BaseExpression) -> bool:
     mask[i]]] = True``, also under a name."""
     line = module.small_statement(node)
     match line:
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))], value=value):
+        case cst.Assign([cst.AssignTarget(cst.Name(name))], value):
             places: list[cst.BaseExpression] = (
                 [*readers_of(module, line, name)] if value is node else []
             )
@@ -335,7 +333,7 @@ def _writes_there(module: Module, index: cst.CSTNode) -> bool:
     """Say whether an index, in brackets of its own or the last of several, is where an assignment
     writes a number."""
     match module.small_statement(index):
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Subscript(slice=parts))], value=value):
+        case cst.Assign([cst.AssignTarget(cst.Subscript(slice=parts))], value):
             last = parts[-1].slice
             there = isinstance(last, cst.Index) and last.value is index
             return there and inferred(module, value).kind in ("number", "bool")
@@ -394,7 +392,7 @@ def only_counted(module: Module, node: cst.BaseExpression) -> bool:
     ``x[mask].size(0)``."""
     above = module.parent(node)
     match above:
-        case cst.Attribute(attr=cst.Name(value=name), value=inner) if inner is node:
+        case cst.Attribute(attr=cst.Name(name), value=inner) if inner is node:
             return name == "shape" or name in _LENGTHS
         case cst.Arg():
             call = module.parent(above)

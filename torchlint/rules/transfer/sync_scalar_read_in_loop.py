@@ -487,9 +487,9 @@ def _held_anew(module: Module, first: cst.CSTNode, last: cst.BaseExpression) -> 
     parts += [each.value for each in parts if isinstance(each, cst.Subscript)]
     for each in module.within(module.scope(last), cst.Call, cst.AssignTarget, cst.AugAssign):
         match each:
-            case cst.Call(func=cst.Attribute(value=changed)):
+            case cst.Call(cst.Attribute(changed)):
                 pass
-            case cst.AssignTarget(target=changed) | cst.AugAssign(target=changed):
+            case cst.AssignTarget(changed) | cst.AugAssign(changed):
                 pass
             case _:
                 continue
@@ -522,7 +522,7 @@ def _unless_in_vain(module: Module, read: HostRead, fix: Fix | None) -> Fix | No
     if log is None:
         return fix
     match module.small_statement(log):
-        case cst.Expr(value=cst.Call() as call) if (lines := log_lines(module, call)) is not None:
+        case cst.Expr(cst.Call() as call) if (lines := log_lines(module, call)) is not None:
             edits = (*fix.edits, *logged_every(LOG_EVERY, lines))
             title = f"{fix.title}, log every {LOG_EVERY} steps"
             note = one_sentence([LOGGED_EVERY_N, fix.note])

@@ -306,9 +306,9 @@ def _all_ended(module: Module, node: cst.If) -> bool:
     which is no loop over batches."""
     match node:
         case cst.If(
-            test=cst.Call(func=cst.Attribute(attr=cst.Name("all")), args=[]),
+            cst.Call(cst.Attribute(attr=cst.Name("all")), []),
             orelse=None,
-            body=cst.IndentedBlock(body=[cst.SimpleStatementLine(body=[cst.Break()])]),
+            body=cst.IndentedBlock([cst.SimpleStatementLine([cst.Break()])]),
         ):
             pass
         case _:
@@ -317,7 +317,7 @@ def _all_ended(module: Module, node: cst.If) -> bool:
     match loop:
         case cst.While():
             return True
-        case cst.For(iter=cst.Call(func=func)):
+        case cst.For(iter=cst.Call(func)):
             return module.name(func) == "builtins.range"
     return False
 
@@ -328,14 +328,12 @@ def _reads_device(module: Module, test: cst.BaseExpression) -> bool:
         case cst.Call() if module.name(test.func) in _COMPARES:
             return any(on_device(module, arg.value) for arg in test.args)
         case cst.Comparison(
-            left=item,
-            comparisons=[cst.ComparisonTarget(operator=cst.In() | cst.NotIn(), comparator=holder)],
+            item,
+            [cst.ComparisonTarget(cst.In() | cst.NotIn(), holder)],
         ):
             # A tensor holds numbers: what is asked for a string is a dict or a named tuple.
             return inferred(module, item).kind in _ELEMENTS and bool(on_device(module, holder))
-        case cst.Comparison(
-            left=left, comparisons=[cst.ComparisonTarget(operator=asked, comparator=right)]
-        ):
+        case cst.Comparison(left, [cst.ComparisonTarget(asked, right)]):
             # An item of a batch or of a model's output may as well be a number or a string, and two
             # arguments that are equal as a whole are no tensors of several elements.
             sides = [inferred(module, side) for side in (left, right)]
@@ -454,9 +452,7 @@ def _fix(module: Module, node: cst.If, test: cst.BaseExpression) -> Fix | None:
 
 def _select(suite: cst.BaseSuite) -> cst.Assign | None:
     match suite:
-        case cst.IndentedBlock(
-            body=[cst.SimpleStatementLine(body=[cst.Assign(targets=[target]) as only])]
-        ):
+        case cst.IndentedBlock([cst.SimpleStatementLine([cst.Assign([target]) as only])]):
             return only if isinstance(target.target, cst.Name) else None
     return None
 

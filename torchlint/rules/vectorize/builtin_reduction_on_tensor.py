@@ -195,7 +195,7 @@ def _fix(module: Module, node: cst.Call, tensor: cst.BaseExpression, waits: bool
 def _is_tested(module: Module, node: cst.Call) -> bool:
     """Say whether only the truth of the result is asked for."""
     match module.parent(node):
-        case cst.If() | cst.While() | cst.Assert() | cst.UnaryOperation(operator=cst.Not()):
+        case cst.If() | cst.While() | cst.Assert() | cst.UnaryOperation(cst.Not()):
             return True
         case cst.IfExp(test=test):
             return test is node

@@ -149,13 +149,13 @@ def check_count(node: cst.AugAssign, module: Module) -> Iterator[Hit]:
 def check_set(node: cst.Assign, module: Module) -> Iterator[Hit]:
     match node:
         case cst.Assign(
-            targets=[cst.AssignTarget(target=cst.Attribute() as place)],
-            value=cst.BinaryOperation(),
+            [cst.AssignTarget(cst.Attribute() as place)],
+            cst.BinaryOperation(),
         ) if grows_by_whole_numbers(module, node):
             yield from _changed(module, node, place)
-        case cst.Assign(
-            targets=[cst.AssignTarget(target=cst.Attribute() as place)], value=cst.Name() as value
-        ) if _counts_iterations(module, value):
+        case cst.Assign([cst.AssignTarget(cst.Attribute() as place)], cst.Name() as value) if (
+            _counts_iterations(module, value)
+        ):
             yield from _set_outside(module, node, place)
 
 
@@ -164,7 +164,7 @@ def check_list(node: cst.Call, module: Module) -> Iterator[Hit]:
     place = node.func.value if isinstance(node.func, cst.Attribute) else None
     statement = module.parent(node)
     match place:
-        case cst.Attribute(value=cst.Name("self"), attr=cst.Name(name)) if (
+        case cst.Attribute(cst.Name("self"), cst.Name(name)) if (
             isinstance(statement, cst.Expr)
             and _is_guarded(module, node)
             and _is_first_bound(module, node, name, cst.List)
@@ -185,8 +185,8 @@ def grows_by_whole_numbers(module: Module, node: cst.Assign) -> bool:
     ``self.calls = self.calls + 1``."""
     match node:
         case cst.Assign(
-            targets=[cst.AssignTarget(target=place)],
-            value=cst.BinaryOperation(left=left, operator=cst.Add(), right=cst.Integer()),
+            [cst.AssignTarget(place)],
+            cst.BinaryOperation(left, cst.Add(), cst.Integer()),
         ):
             return left.deep_equals(place)
     return False
@@ -194,9 +194,7 @@ def grows_by_whole_numbers(module: Module, node: cst.Assign) -> bool:
 
 def _changed(module: Module, node: cst.AugAssign | cst.Assign, place: cst.CSTNode) -> Iterator[Hit]:
     match place:
-        case cst.Attribute(value=cst.Name("self"), attr=cst.Name(name)) if _is_guarded(
-            module, node
-        ):
+        case cst.Attribute(cst.Name("self"), cst.Name(name)) if _is_guarded(module, node):
             if _is_first_bound(module, node, name, cst.Integer):
                 yield Hit(node, {"value": f"`{module.shown(place)}`"})
         case cst.Attribute():
@@ -269,7 +267,7 @@ def _class_of(module: Module, node: cst.BaseExpression) -> cst.ClassDef | None:
     found = inferred(module, node)
     for made in definitions_of(module, node) if isinstance(node, cst.Name) else ():
         match made:
-            case cst.Assign(value=cst.Call(func=func, args=[cst.Arg(value=inner), *_])) if (
+            case cst.Assign(value=cst.Call(func, [cst.Arg(inner), *_])) if (
                 module.name(func) == "torch.compile"
             ):
                 found = inferred(module, inner)
@@ -284,11 +282,11 @@ def _counts_iterations(module: Module, value: cst.Name) -> bool:
             case cst.AugAssign(value=cst.Integer()) if module.loops(made):
                 return True
             case cst.For(
-                target=cst.Tuple(elements=[cst.Element(value=cst.Name(name)), *_]),
-                iter=cst.Call(func=cst.Name("enumerate")),
+                cst.Tuple([cst.Element(cst.Name(name)), *_]),
+                cst.Call(cst.Name("enumerate")),
             ) if name == value.value:
                 return True
-            case cst.For(target=cst.Name(name), iter=cst.Call(func=cst.Name("range"))) if (
+            case cst.For(cst.Name(name), cst.Call(cst.Name("range"))) if (
                 name == value.value and made in module.loops(value)[:1]
             ):
                 return True

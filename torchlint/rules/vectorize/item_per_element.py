@@ -204,9 +204,9 @@ def _read_directly(
     """Return the edit for one read; ``v = v.item()`` alone on its line has nothing left to do."""
     line = module.statement(read)
     match line:
-        case cst.SimpleStatementLine(
-            body=[cst.Assign(targets=[cst.AssignTarget(target=target)], value=value)]
-        ) if value is read and target.deep_equals(direct):
+        case cst.SimpleStatementLine([cst.Assign([cst.AssignTarget(target)], value)]) if (
+            value is read and target.deep_equals(direct)
+        ):
             return Remove(line)
     return Replace(read, direct)
 

@@ -420,8 +420,8 @@ def _counted(module: Module, node: _Loop) -> Iterator[cst.Name]:
         if isinstance(goes.target, cst.Name) and sized and not in_parts:
             yield goes.target
     match node.target, node.iter:
-        case cst.Tuple(elements=[cst.Element(value=cst.Name() as index), _]), cst.Call(
-            func=cst.Name() as func, args=[cst.Arg(value=things), *_]
+        case cst.Tuple([cst.Element(cst.Name() as index), _]), cst.Call(
+            cst.Name() as func, [cst.Arg(things), *_]
         ) if module.name(func) == "builtins.enumerate":
             # A model may give a list of tensors, one for each layer.
             value = inferred(module, things)
@@ -478,8 +478,8 @@ def _masked(module: Module, index: cst.Name, body: cst.CSTNode) -> bool:
     for test in module.within(body, cst.Comparison):
         match test:
             case cst.Comparison(
-                left=left,
-                comparisons=[cst.ComparisonTarget(operator=cst.Equal(), comparator=right)],
+                left,
+                [cst.ComparisonTarget(cst.Equal(), right)],
             ):
                 if (
                     right.deep_equals(index)
@@ -519,11 +519,11 @@ def _operates(module: Module, use: cst.CSTNode, body: cst.CSTNode, depth: int) -
         case cst.Arg():
             call = module.parent(above)
             return isinstance(call, cst.Call) and _computes(module, call)
-        case cst.Attribute(attr=cst.Name(value=method)):
+        case cst.Attribute(attr=cst.Name(method)):
             return isinstance(module.parent(above), cst.Call) and method not in _HOST
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as name)]) if depth:
+        case cst.Assign([cst.AssignTarget(cst.Name() as name)]) if depth:
             return _works(module, body, name, depth - 1)
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Subscript(value=into))], value=value):
+        case cst.Assign([cst.AssignTarget(cst.Subscript(into))], value):
             return value is node and bool(on_device(module, into))
     return False
 

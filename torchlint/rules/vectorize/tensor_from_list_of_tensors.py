@@ -130,7 +130,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 def _rank(module: Module, data: cst.BaseExpression) -> int | None:
     """Return how many dimensions each of the tensors has, or None where that is not known."""
     match data:
-        case cst.ListComp(elt=cst.Call(func=cst.Attribute(value=read, attr=cst.Name("item")))):
+        case cst.ListComp(cst.Call(cst.Attribute(read, cst.Name("item")))):
             return inferred(module, read).rank
     item = inferred(module, data).item
     return item.rank if item is not None and item.tensor else None
@@ -139,7 +139,7 @@ def _rank(module: Module, data: cst.BaseExpression) -> int | None:
 def _reads(module: Module, data: cst.BaseExpression) -> bool:
     """Say whether a comprehension gives nothing but what ``.item()`` reads from device tensors."""
     match data:
-        case cst.ListComp(elt=elt, for_in=cst.CompFor() as loop):
+        case cst.ListComp(elt, cst.CompFor() as loop):
             found = list(element_reads(module, loop))
             return any(
                 read.node is elt and read.how == "item" for each in found for read in each.reads

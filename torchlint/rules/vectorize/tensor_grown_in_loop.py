@@ -195,7 +195,7 @@ def check(node: cst.Assign, module: Module) -> Iterator[Hit]:
 def _writes_part(_: Module, node: cst.Assign) -> bool:
     """Say whether an assignment writes a part of what a name holds."""
     match node.targets:
-        case [cst.AssignTarget(target=cst.Subscript(value=cst.Name()))]:
+        case [cst.AssignTarget(cst.Subscript(cst.Name()))]:
             return True
     return False
 
@@ -292,11 +292,9 @@ def _is_used(module: Module, read: cst.CSTNode) -> bool:
     match above:
         case cst.AssignTarget():
             return False
-        case cst.Comparison(
-            left=left, comparisons=[cst.ComparisonTarget(operator=cst.Is() | cst.IsNot())]
-        ):
+        case cst.Comparison(left, [cst.ComparisonTarget(cst.Is() | cst.IsNot())]):
             return left is not read
-        case cst.Attribute(attr=cst.Name(value=attr)):
+        case cst.Attribute(attr=cst.Name(attr)):
             return attr not in _FACTS
         case cst.Arg() | cst.Element():
             call = next((a for a in module.ancestors(read) if isinstance(a, cst.Call)), None)

@@ -106,7 +106,7 @@ def _bound(tree: ast.Module) -> Iterator[tuple[ast.expr, ast.expr]]:
     """Yield what is bound, each with what to: by assignment, or by a loop to its elements."""
     for node in walk(tree):
         match node:
-            case ast.Assign(targets=[target], value=source) | ast.For(target=target, iter=source):
+            case ast.Assign([target], source) | ast.For(target, source):
                 yield target, source
 
 
@@ -118,9 +118,9 @@ def _holder(made: ast.AST, above: Above) -> ast.expr | None:
     ):
         up = above[up]
     match up:
-        case ast.Assign(targets=[ast.Name() | ast.Attribute() as target]):
+        case ast.Assign([ast.Name() | ast.Attribute() as target]):
             return target
-        case ast.Call(func=ast.Attribute(value=target, attr="append")):
+        case ast.Call(ast.Attribute(target, "append")):
             return target
     return None
 
@@ -167,9 +167,9 @@ def _is_value(node: ast.expr | None, home: ast.FunctionDef | ast.AsyncFunctionDe
     """Say whether an argument is never None: what is computed, or a parameter of the function
     around the call that has no default and is not asked for None there."""
     match node:
-        case ast.Call(func=ast.Attribute(value=inner, attr=name)):
+        case ast.Call(ast.Attribute(inner, name)):
             return ast.unparse(inner).startswith("torch") or name in ops.COMPUTING_METHODS
-        case ast.Name(id=name) if home is not None:
+        case ast.Name(name) if home is not None:
             args = home.args
             plain = [*args.posonlyargs, *args.args]
             needed = {each.arg for each in plain[: len(plain) - len(args.defaults)]}

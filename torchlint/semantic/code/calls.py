@@ -90,13 +90,13 @@ def _items(value: cst.BaseExpression | None) -> dict[str, cst.Arg] | None:
     """Return what a dict that is written out gives as keywords; None for any other value."""
     found: dict[str, cst.Arg] = {}
     match value:
-        case cst.Dict(elements=elements):
+        case cst.Dict(elements):
             for each in elements:
                 key = string(each.key) if isinstance(each, cst.DictElement) else None
                 if key is None:
                     return None
                 found[key] = cst.Arg(each.value, cst.Name(key))
-        case cst.Call(func=cst.Name("dict"), args=args) if all(arg.keyword for arg in args):
+        case cst.Call(cst.Name("dict"), args) if all(arg.keyword for arg in args):
             found = {keyword_of(arg): arg for arg in args}
         case _:
             return None
@@ -149,7 +149,7 @@ def string(node: cst.CSTNode | None) -> str | None:
 def literal_key(node: cst.Subscript) -> str | None:
     """Return the string literal that a subscript asks for, as it is written between its quotes."""
     match node.slice:
-        case [cst.SubscriptElement(slice=cst.Index(value=cst.SimpleString() as key))]:
+        case [cst.SubscriptElement(cst.Index(cst.SimpleString() as key))]:
             return key.raw_value
     return None
 

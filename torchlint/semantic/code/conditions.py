@@ -145,9 +145,9 @@ def certain(
     """Say whether a fact holds wherever a test is true (or false, as needed); `says` tells it
     of the parts that ``not``, ``and`` and ``or`` join."""
     match test:
-        case cst.UnaryOperation(operator=cst.Not(), expression=inner):
+        case cst.UnaryOperation(cst.Not(), inner):
             return certain(inner, not needed, says)
-        case cst.BooleanOperation(left=left, operator=operator, right=right):
+        case cst.BooleanOperation(left, operator, right):
             sides = (certain(each, needed, says) for each in (left, right))
             return (any if isinstance(operator, cst.And) is needed else all)(sides)
     return says(test, needed)

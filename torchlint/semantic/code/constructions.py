@@ -116,7 +116,7 @@ def _alias(node: ast.AST, above: dict[ast.AST, ast.AST]) -> str:
     if isinstance(up, ast.IfExp) and node is not up.test:
         up = above[up]
     match up:
-        case ast.Assign(targets=[ast.Name(id=name)]):
+        case ast.Assign([ast.Name(name)]):
             return name
     return ""
 
@@ -132,11 +132,9 @@ def _entries(
         yield None
     for use in uses:
         match above[use]:
-            case ast.keyword(arg=None):
+            case ast.keyword(None):
                 pass
-            case ast.Assign(
-                targets=[_], value=ast.Call(func=ast.Name("dict"), args=[], keywords=entries)
-            ):
+            case ast.Assign([_], ast.Call(ast.Name("dict"), [], entries)):
                 yield from (each.value for each in entries if each.arg == key)
                 same = [each for each in entries if each.arg is None and _names(each.value, name)]
                 if len(same) < sum(each.arg is None for each in entries):

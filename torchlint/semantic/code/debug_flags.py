@@ -28,15 +28,15 @@ def reads_debug_flag(test: cst.CSTNode) -> bool:
     """Say whether a test reads a debug or profiling flag: ``self.debug``, ``cfg["debug"]``,
     ``getattr(self, "debug", False)``, ``os.environ.get("DEBUG")``."""
     match test:
-        case cst.BooleanOperation(left=left, right=right):
+        case cst.BooleanOperation(left, right=right):
             return reads_debug_flag(left) or reads_debug_flag(right)
         case (
-            cst.Call(func=cst.Name("getattr"), args=[_, cst.Arg(value=key), *_])
+            cst.Call(cst.Name("getattr"), [_, cst.Arg(key), *_])
             | cst.Call(
-                func=cst.Attribute(attr=cst.Name("get" | "getenv")),
-                args=[cst.Arg(value=key), *_],
+                cst.Attribute(attr=cst.Name("get" | "getenv")),
+                [cst.Arg(key), *_],
             )
-            | cst.Subscript(slice=[cst.SubscriptElement(slice=cst.Index(value=key))])
+            | cst.Subscript(slice=[cst.SubscriptElement(cst.Index(key))])
         ):
             return bool(_DEBUG_NAME.search(string(key) or ""))
     return bool(_DEBUG_NAME.search(dotted_text(test) or ""))

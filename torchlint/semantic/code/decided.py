@@ -47,23 +47,19 @@ class Decided:
         """Return the truth that a test has each time, by what is written out and by names that
         hold nothing else; None where that is not known."""
         match test:
-            case cst.UnaryOperation(operator=cst.Not(), expression=inner):
+            case cst.UnaryOperation(cst.Not(), inner):
                 known = self.truth(inner)
                 return None if known is None else not known
-            case cst.BooleanOperation(left=left, operator=joined, right=right):
+            case cst.BooleanOperation(left, joined, right):
                 sides = {self.truth(left), self.truth(right)}
                 ends = isinstance(joined, cst.Or)
                 return ends if ends in sides else None if None in sides else not ends
             case cst.Comparison(
-                left=cst.Name() as name,
-                comparisons=[
-                    cst.ComparisonTarget(
-                        operator=cst.Is() | cst.IsNot() as compares, comparator=cst.Name("None")
-                    )
-                ],
+                cst.Name() as name,
+                [cst.ComparisonTarget(cst.Is() | cst.IsNot() as compares, cst.Name("None"))],
             ) if self._never_none.name(name):
                 return isinstance(compares, cst.IsNot)
-            case cst.Comparison(left=left, comparisons=[cst.ComparisonTarget() as compared]):
+            case cst.Comparison(left, [cst.ComparisonTarget() as compared]):
                 values = self._value(left), self._value(compared.comparator)
                 if _UNKNOWN in values:
                     return None
@@ -71,9 +67,9 @@ class Decided:
                     return _OPERATORS[type(compared.operator)](*values)
                 except TypeError:
                     return None
-            case cst.Call(
-                func=cst.Name("isinstance"), args=[cst.Arg(value=cst.Name() as asked), cst.Arg()]
-            ) if self._was_taken_apart(asked, test):
+            case cst.Call(cst.Name("isinstance"), [cst.Arg(cst.Name() as asked), cst.Arg()]) if (
+                self._was_taken_apart(asked, test)
+            ):
                 return False
         value = self._value(test)
         return None if value is _UNKNOWN else bool(value)
@@ -86,10 +82,10 @@ class Decided:
                 return node.evaluated_value
             case cst.Name("True" | "False" | "None" as word):
                 return _CONSTANTS[word]
-            case cst.UnaryOperation(operator=cst.Minus(), expression=cst.BaseNumber() as number):
+            case cst.UnaryOperation(cst.Minus(), cst.BaseNumber() as number):
                 value = self._value(number)
                 return -value if isinstance(value, (int, float)) else _UNKNOWN
-            case cst.Tuple(elements=elements) | cst.List(elements=elements):
+            case cst.Tuple(elements) | cst.List(elements):
                 values = tuple(self._value(each.value) for each in elements)
                 return _UNKNOWN if _UNKNOWN in values else values
             case cst.Name():
@@ -168,9 +164,7 @@ def _is_part(assign: cst.Assign, name: str) -> bool:
     if isinstance(target, (cst.Tuple, cst.List)):
         return is_name(value, name) and any(is_name(e.value, name) for e in target.elements)
     match value:
-        case cst.Subscript(
-            value=whole, slice=[cst.SubscriptElement(slice=cst.Index(value=cst.Integer()))]
-        ):
+        case cst.Subscript(whole, [cst.SubscriptElement(cst.Index(cst.Integer()))]):
             return is_name(target, name) and is_name(whole, name)
     return False
 

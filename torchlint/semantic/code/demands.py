@@ -72,28 +72,22 @@ class ParameterDemands:
         if not needed:
             return
         match test:
-            case cst.BooleanOperation(left=left, operator=cst.And(), right=right):
+            case cst.BooleanOperation(left, cst.And(), right):
                 yield from self._texts(left, needed)
                 yield from self._texts(right, needed)
             case cst.Comparison(
-                left=cst.SimpleString() as text,
-                comparisons=[
-                    cst.ComparisonTarget(operator=cst.In(), comparator=cst.Name(value=name))
-                ],
+                cst.SimpleString() as text,
+                [cst.ComparisonTarget(cst.In(), cst.Name(name))],
             ):
                 yield name, str(text.raw_value)
             case cst.Comparison(
-                left=cst.Name(value=name),
-                comparisons=[
-                    cst.ComparisonTarget(
-                        operator=cst.Equal(), comparator=cst.SimpleString() as text
-                    )
-                ],
+                cst.Name(name),
+                [cst.ComparisonTarget(cst.Equal(), cst.SimpleString() as text)],
             ):
                 yield name, str(text.raw_value)
                 for above in self.tree.ancestors(test):
                     match above:
-                        case cst.For(target=cst.Name(value=each), iter=cst.Name(value=wanted)):
+                        case cst.For(cst.Name(each), cst.Name(wanted)):
                             if each == name:
                                 yield wanted, str(text.raw_value)
 
@@ -104,14 +98,14 @@ def flags_of(test: cst.BaseExpression, needed: bool) -> Iterator[tuple[str, bool
         case cst.BooleanOperation(operator=cst.And()) if needed:
             yield from flags_of(test.left, needed)
             yield from flags_of(test.right, needed)
-        case cst.UnaryOperation(operator=cst.Not()):
+        case cst.UnaryOperation(cst.Not()):
             yield from flags_of(test.expression, not needed)
         case cst.Comparison(
-            left=left,
-            comparisons=[
+            left,
+            [
                 cst.ComparisonTarget(
-                    operator=cst.Is() | cst.Equal(),
-                    comparator=cst.Name("True" | "False" as word),
+                    cst.Is() | cst.Equal(),
+                    cst.Name("True" | "False" as word),
                 )
             ],
         ) if needed:

@@ -113,15 +113,15 @@ def _asks_another_key(module: Module, read: cst.CSTNode, key: cst.BaseExpression
     match above, module.parent(above) if above is not None else None:
         case (
             cst.Subscript(
-                value=holder,
-                slice=[cst.SubscriptElement(slice=cst.Index(value=cst.SimpleString() as asked))],
+                holder,
+                [cst.SubscriptElement(cst.Index(cst.SimpleString() as asked))],
             ),
             _,
         ) if holder is read:
             pass
         case (
             cst.Attribute(attr=cst.Name("get" | "pop")),
-            cst.Call(args=[cst.Arg(value=cst.SimpleString() as asked), *_]),
+            cst.Call(args=[cst.Arg(cst.SimpleString() as asked), *_]),
         ):
             pass
         case _:
@@ -133,7 +133,7 @@ def _asks_no_value(node: cst.CSTNode) -> bool:
     """Say whether a node asks which object there is, or for a size, not what it holds:
     ``x is None``, ``len(x)``, ``x.shape``."""
     match node:
-        case cst.Call(func=cst.Name("len")) | cst.Attribute(attr=cst.Name("shape" | "size")):
+        case cst.Call(cst.Name("len")) | cst.Attribute(attr=cst.Name("shape" | "size")):
             return True
     operators = (each.operator for each in getattr(node, "comparisons", ()))
     return any(isinstance(operator, (cst.Is, cst.IsNot)) for operator in operators)
@@ -146,30 +146,27 @@ def _reads(
     is the element where a tuple is taken apart."""
     match above:
         case cst.Assign(
-            targets=[cst.AssignTarget(target=cst.Tuple(elements=targets))],
-            value=cst.Tuple(elements=elements),
+            [cst.AssignTarget(cst.Tuple(targets))],
+            cst.Tuple(elements),
         ) if isinstance(inner, cst.Element) and len(targets) == len(elements):
             target = targets[elements.index(inner)].value
             if isinstance(target, cst.Name):
                 return list(readers_of(module, above, target.value))
-        case cst.Assign(
-            targets=[cst.AssignTarget(target=cst.Tuple() as target)], value=cst.Call() as value
-        ) if value is child and method_called(value) in _SEVERAL:
+        case cst.Assign([cst.AssignTarget(cst.Tuple() as target)], cst.Call() as value) if (
+            value is child and method_called(value) in _SEVERAL
+        ):
             names = [each.value for each in module.within(target, cst.Name)]
             return [read for name in names for read in readers_of(module, above, name)]
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))], value=value):
+        case cst.Assign([cst.AssignTarget(cst.Name(name))], value):
             return list(readers_of(module, above, name)) if value is child else []
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Subscript() as stored)], value=value):
+        case cst.Assign([cst.AssignTarget(cst.Subscript() as stored)], value):
             return _reads_of_holder(module, stored) if value is child else []
-        case (
-            cst.AnnAssign(target=cst.Name(value=name), value=value)
-            | cst.NamedExpr(target=cst.Name(value=name), value=value)
-        ):
+        case cst.AnnAssign(cst.Name(name), value=value) | cst.NamedExpr(cst.Name(name), value):
             return list(readers_of(module, above, name)) if value is child else []
         case cst.Expr(
-            value=cst.Call(
-                func=cst.Attribute(value=cst.Name(value=name), attr=cst.Name("update")),
-                args=[cst.Arg()],
+            cst.Call(
+                cst.Attribute(cst.Name(name), cst.Name("update")),
+                [cst.Arg()],
             )
         ):
             later = reads_of(module, module.scope(above), name)
@@ -178,10 +175,10 @@ def _reads(
                 for read in later
                 if module.before(above, read) and not module.is_within(read, above)
             ]
-        case cst.For(target=target, iter=iterated) if iterated is child:
+        case cst.For(target, iterated) if iterated is child:
             names = _carriers(module, target, iterated)
             return [read for name in names for read in _named(module, above.body, name)]
-        case cst.CompFor(target=target, iter=iterated) if iterated is child:
+        case cst.CompFor(target, iterated) if iterated is child:
             holder = module.parent(above)
             names = _carriers(module, target, iterated)
             reads = [_named(module, holder, name) for name in names] if holder is not None else []
@@ -194,11 +191,11 @@ def _carriers(module: Module, target: cst.BaseExpression, iterated: cst.CSTNode)
     the position."""
     match target, iterated:
         case (
-            cst.Tuple(elements=[_, last]),
-            cst.Call(func=cst.Attribute(attr=cst.Name("items")) | cst.Name("enumerate")),
+            cst.Tuple([_, last]),
+            cst.Call(cst.Attribute(attr=cst.Name("items")) | cst.Name("enumerate")),
         ):
             target = last.value
-        case _, cst.Call(func=cst.Attribute(attr=cst.Name("keys"))):
+        case _, cst.Call(cst.Attribute(attr=cst.Name("keys"))):
             return []
     return [each.value for each in module.within(target, cst.Name)]
 

@@ -25,13 +25,11 @@ def untrained(conditions: Conditions, node: cst.CSTNode) -> cst.BaseExpression |
 
 def _says_untrained(test: cst.BaseExpression, needed: bool) -> bool:
     match test:
-        case cst.Attribute(value=cst.Name("self"), attr=cst.Name("training")):
+        case cst.Attribute(cst.Name("self"), cst.Name("training")):
             return not needed
         case cst.Comparison(
-            left=left,
-            comparisons=[
-                cst.ComparisonTarget(operator=cst.Is() | cst.Equal(), comparator=cst.Name("False"))
-            ],
+            left,
+            [cst.ComparisonTarget(cst.Is() | cst.Equal(), cst.Name("False"))],
         ):
             return _says_untrained(left, not needed)
     said = _modes(test)
@@ -51,8 +49,8 @@ def _modes(test: cst.BaseExpression) -> list[str]:
     """Return the texts with which a test compares what is called a mode, none for another test."""
     match test:
         case cst.Comparison(
-            left=cst.Name("mode" | "phase" | "stage" | "split"),
-            comparisons=[cst.ComparisonTarget(operator=cst.Equal() | cst.In(), comparator=names)],
+            cst.Name("mode" | "phase" | "stage" | "split"),
+            [cst.ComparisonTarget(cst.Equal() | cst.In(), names)],
         ):
             texts = [names]
             if isinstance(names, (cst.List, cst.Tuple, cst.Set)):

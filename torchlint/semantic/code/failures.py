@@ -207,9 +207,9 @@ def _headers(line: cst.CSTNode) -> Iterator[cst.CSTNode]:
     """Yield what a statement evaluates in any case: all small statements of a line, and the first
     expressions of a compound statement."""
     match line:
-        case cst.SimpleStatementLine(body=small):
+        case cst.SimpleStatementLine(small):
             yield from small
-        case cst.If(test=test) | cst.While(test=test):
+        case cst.If(test) | cst.While(test):
             yield test
         case cst.For(iter=iterated):
             yield iterated
@@ -253,13 +253,13 @@ def _is_evaluated(module: Module, node: cst.CSTNode, outer: cst.CSTNode) -> bool
         match above:
             case None | cst.Annotation() | cst.Lambda() | cst.CompFor() | cst.AssignTarget():
                 return False
-            case cst.IfExp(test=cst.Call(func=test), body=branch) if child is branch:
+            case cst.IfExp(test=cst.Call(test), body=branch) if child is branch:
                 certain = module.name(test) == "torch.cuda.is_available"
-            case cst.IfExp(test=first) | cst.Assert(test=first) | cst.BooleanOperation(left=first):
+            case cst.IfExp(test=first) | cst.Assert(test=first) | cst.BooleanOperation(first):
                 certain = child is first
             case cst.Attribute(attr=label) | cst.Arg(keyword=label):
                 certain = child is not label
-            case cst.AnnAssign(target=target) | cst.AugAssign(target=target):
+            case cst.AnnAssign(target) | cst.AugAssign(target):
                 certain = child is not target
             case cst.Comparison(comparisons=[first, *_]):
                 certain = child in (above.left, first)
@@ -421,7 +421,7 @@ def _method(module: Module, call: cst.Call) -> ast.FunctionDef | ast.AsyncFuncti
     """Return the method that ``self.method`` calls, where the class around the call defines it
     once."""
     match call.func:
-        case cst.Attribute(value=cst.Name("self"), attr=cst.Name(method)):
+        case cst.Attribute(cst.Name("self"), cst.Name(method)):
             function, cls = module.function(call), module.class_of(call)
             if (
                 isinstance(function, cst.FunctionDef)
@@ -452,7 +452,7 @@ def _sole_methods(
 def _base(module: Module, call: cst.Call) -> ast.ClassDef | None:
     """Return the class whose constructor ``super().__init__`` calls, the only base of a class."""
     match call.func:
-        case cst.Attribute(value=cst.Call(func=cst.Name("super")), attr=cst.Name("__init__")):
+        case cst.Attribute(cst.Call(cst.Name("super")), cst.Name("__init__")):
             cls = module.class_of(call)
             if cls is not None and len(cls.bases) == 1:
                 found = _definition(module, cls.bases[0].value, handed_on=True)

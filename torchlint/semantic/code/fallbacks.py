@@ -99,7 +99,7 @@ def _is_fallback(branch: Sequence[cst.CSTNode]) -> bool:
 
 def _falls_back(part: cst.CSTNode) -> bool:
     match part:
-        case cst.Assign(value=value) | cst.AnnAssign(value=value) | cst.Return(value=value):
+        case cst.Assign(value=value) | cst.AnnAssign(value=value) | cst.Return(value):
             return value is None or _is_constant(value)
         case cst.BaseExpression():
             return _is_constant(part)
@@ -115,13 +115,13 @@ def _is_constant(node: cst.BaseExpression) -> bool:
             return _is_constant(inner)
         case cst.BinaryOperation(operator=cst.Multiply(), left=left, right=right):
             return _is_zero(left) or _is_zero(right)  # ``x.sum() * 0`` keeps the graph.
-        case cst.Tuple(elements=elements) | cst.List(elements=elements):
+        case cst.Tuple(elements) | cst.List(elements):
             return all(_is_constant(each.value) for each in elements)
-        case cst.Dict(elements=elements):
+        case cst.Dict(elements):
             return all(_is_constant(each.value) for each in elements)
-        case cst.Subscript(value=inner):
+        case cst.Subscript(inner):
             return _is_constant(inner)
-        case cst.Call(func=func, args=args):
+        case cst.Call(func, args):
             name = getattr(func, "attr", func)
             name = name.value if isinstance(name, cst.Name) else ""
             if name in _KEPT and isinstance(func, cst.Attribute) and _is_constant(func.value):
@@ -140,11 +140,11 @@ def _counts_marks(node: cst.BaseExpression) -> bool:
     """Say whether something is 0 where no element is marked, or found: ``mask.sum()``,
     ``mask.any()``, ``len(found)``."""
     match node:
-        case cst.Call(func=cst.Name("len")):
+        case cst.Call(cst.Name("len")):
             return True
-        case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name("item")), args=[]):
+        case cst.Call(cst.Attribute(inner, cst.Name("item")), []):
             return _counts_marks(inner)
-        case cst.Call(func=cst.Attribute(attr=cst.Name(name))):
+        case cst.Call(cst.Attribute(attr=cst.Name(name))):
             return name in _MARKS
     return False
 
@@ -153,9 +153,7 @@ def _differ(test: cst.BaseExpression, needed: bool) -> bool:
     """Say whether a test holds only where two tensors differ in what they are: their device, dtype
     or shape."""
     match test:
-        case cst.Comparison(
-            left=left, comparisons=[cst.ComparisonTarget(operator=operator, comparator=right)]
-        ):
+        case cst.Comparison(left, [cst.ComparisonTarget(operator, right)]):
             other = isinstance(operator, cst.NotEqual if needed else cst.Equal)
             return other and any(attr_of(side) in _TRAITS for side in (left, right))
     return False
@@ -164,15 +162,11 @@ def _differ(test: cst.BaseExpression, needed: bool) -> bool:
 def _zero(test: cst.BaseExpression, needed: bool) -> cst.BaseExpression | None:
     """Return what is 0 (or less) where a test is as needed."""
     match test:
-        case cst.UnaryOperation(operator=cst.Not(), expression=inner):
+        case cst.UnaryOperation(cst.Not(), inner):
             return _zero(inner, not needed)
         case cst.Comparison(
-            left=left,
-            comparisons=[
-                cst.ComparisonTarget(
-                    operator=operator, comparator=cst.Integer("0") | cst.Float("0.0" | "0.")
-                )
-            ],
+            left,
+            [cst.ComparisonTarget(operator, cst.Integer("0") | cst.Float("0.0" | "0."))],
         ):
             none = (cst.Equal, cst.LessThanEqual) if needed else (cst.NotEqual, cst.GreaterThan)
             return left if isinstance(operator, none) else None
@@ -185,10 +179,8 @@ def _one_at_most(test: cst.BaseExpression, needed: bool) -> cst.BaseExpression |
     """Return what is 1 or less where a test is as needed: ``x.shape[1] <= 1``, ``len(x) < 2``."""
     match test:
         case cst.Comparison(
-            left=left,
-            comparisons=[
-                cst.ComparisonTarget(operator=operator, comparator=cst.Integer("1" | "2" as bound))
-            ],
+            left,
+            [cst.ComparisonTarget(operator, cst.Integer("1" | "2" as bound))],
         ):
             below, above = (
                 (cst.LessThanEqual, cst.GreaterThan)
@@ -203,10 +195,10 @@ def _counts_elements(node: cst.BaseExpression) -> bool:
     """Say whether a number is one of elements, or of a size: ``len(x)``, ``x.numel()``,
     ``x.shape[0]``."""
     match node:
-        case cst.Call(func=cst.Name("len")):
+        case cst.Call(cst.Name("len")):
             return True
-        case cst.Call(func=cst.Attribute(attr=cst.Name(name))):
+        case cst.Call(cst.Attribute(attr=cst.Name(name))):
             return name in _SIZES
-        case cst.Subscript(value=cst.Attribute(attr=cst.Name("shape"))):
+        case cst.Subscript(cst.Attribute(attr=cst.Name("shape"))):
             return True
     return False

@@ -530,7 +530,7 @@ class Flags:
         if known is not None:
             return not known
         match node:
-            case cst.Call(func=func):
+            case cst.Call(func):
                 dotted = self.names.name(func)
                 if dotted is None and isinstance(func, cst.Attribute):
                     return func.attr.value in ops.COMPUTING_METHODS or func.attr.value in MOVES
@@ -570,11 +570,11 @@ class Flags:
                 return own is not None and self._answered(
                     (own, True, "None"), lambda: self._parameter(own, True, "None")
                 )
-            case cst.Assign(targets=[cst.AssignTarget(target=cst.Name())], value=value):
+            case cst.Assign([cst.AssignTarget(cst.Name())], value):
                 return self._has_value(value, depth - 1)
             case cst.Assign(
-                targets=[cst.AssignTarget(target=cst.Tuple(elements=elements))],
-                value=cst.Call() as call,
+                [cst.AssignTarget(cst.Tuple(elements))],
+                cst.Call() as call,
             ):
                 places = [index for index, each in enumerate(elements) if is_name(each.value, name)]
                 callees = self.flow.callees(call)
@@ -645,7 +645,7 @@ def _lacks(node: cst.BaseExpression | None, text: str) -> bool:
     match node:
         case cst.SimpleString():
             return node.raw_value != text
-        case cst.List(elements=held) | cst.Tuple(elements=held) | cst.Set(elements=held):
+        case cst.List(held) | cst.Tuple(held) | cst.Set(held):
             return all(
                 isinstance(each.value, cst.SimpleString) and _lacks(each.value, text)
                 for each in held

@@ -127,10 +127,7 @@ class Flow:
             case cst.IfExp(body=body, orelse=orelse):
                 sides = self._stands_for(body), self._stands_for(orelse)
                 return [*sides[0], *sides[1]] if all(sides) else []
-            case (
-                cst.Subscript(value=held)
-                | cst.Call(func=cst.Attribute(value=held, attr=cst.Name("get")))
-            ):
+            case cst.Subscript(held) | cst.Call(cst.Attribute(held, cst.Name("get"))):
                 return self._functions_in_dict(held)
         return []
 

@@ -46,9 +46,9 @@ def calls_without_graph(method: str, text: str) -> bool:
 def _calls(tree: ast.AST, name: str, *, plain: bool = False) -> Iterator[ast.Call]:
     for node in walk(tree):
         match node:
-            case ast.Call(func=ast.Attribute(attr=called)) if called == name:
+            case ast.Call(ast.Attribute(attr=called)) if called == name:
                 yield node
-            case ast.Call(func=ast.Name(id=called)) if plain and called == name:
+            case ast.Call(ast.Name(called)) if plain and called == name:
                 yield node
 
 

@@ -181,9 +181,9 @@ class Guards:
         ``if last_step: break`` leaves nearly all steps to what follows.
         """
         match test:
-            case cst.UnaryOperation(operator=cst.Not(), expression=inner):
+            case cst.UnaryOperation(cst.Not(), inner):
                 return self._rarely_true(inner, not needed)
-            case cst.BooleanOperation(left=left, operator=operator, right=right):
+            case cst.BooleanOperation(left, operator, right):
                 rare = [side for side in (left, right) if self._rarely_true(side, needed)]
                 if isinstance(operator, cst.And) is needed:
                     return bool(rare)
@@ -192,15 +192,15 @@ class Guards:
             case cst.Call() if self._call_is_rare(test, needed):
                 return True
             case cst.Comparison(
-                left=cst.Name() as name,
-                comparisons=[
+                cst.Name() as name,
+                [
                     cst.ComparisonTarget(
-                        operator=cst.Is() | cst.IsNot() as operator,
-                        comparator=cst.Name("None") as other,
+                        cst.Is() | cst.IsNot() as operator,
+                        cst.Name("None") as other,
                     )
                     | cst.ComparisonTarget(
-                        operator=cst.Equal() | cst.NotEqual() as operator,
-                        comparator=cst.SimpleString() as other,
+                        cst.Equal() | cst.NotEqual() as operator,
+                        cst.SimpleString() as other,
                     )
                 ],
             ):
@@ -225,10 +225,8 @@ class Guards:
         pass: ``random.random() < 0.1``."""
         match test:
             case cst.Comparison(
-                left=drawn,
-                comparisons=[
-                    cst.ComparisonTarget(operator=operator, comparator=cst.Float() as share)
-                ],
+                drawn,
+                [cst.ComparisonTarget(operator, cst.Float() as share)],
             ):
                 draws = {self.names.name(c.func) for c in self.tree.within(drawn, cst.Call)}
                 below = isinstance(operator, (cst.LessThan, cst.LessThanEqual))

@@ -55,11 +55,11 @@ def _handed_on(text: str) -> frozenset[str] | None:
                 bare = (each.func if isinstance(each, ast.Call) else each for each in decorators)
                 if not _HARMLESS.issuperset(map(last_name, bare)):
                     found.add(name)
-            case ast.Call(func=ast.Name("getattr"), args=[_, ast.Constant(value=str(name)), *_]):
+            case ast.Call(ast.Name("getattr"), [_, ast.Constant(str(name)), *_]):
                 found.add(name)
-            case ast.Call(func=func) if _is_own_class(func):
+            case ast.Call(func) if _is_own_class(func):
                 found.update(_class_around(node, above))
-            case ast.Call(func=func):
+            case ast.Call(func):
                 made += [(f"{last_name(func)}()", each) for each in _holders(node, above)]
             case ast.alias(name=name, asname=str(other)):
                 others.append((name.rpartition(".")[2], other))
@@ -72,7 +72,7 @@ def _is_handed(node: ast.AST, above: dict[ast.AST, ast.AST]) -> bool:
     while isinstance(up, _PARTS):
         node, up = up, above[up]
     match up:
-        case ast.Call(func=func):
+        case ast.Call(func):
             return node is not func and last_name(func) not in _ASKS
         case ast.ClassDef(bases=bases):
             return node in bases
@@ -84,9 +84,9 @@ def _is_handed(node: ast.AST, above: dict[ast.AST, ast.AST]) -> bool:
 def _holders(call: ast.Call, above: dict[ast.AST, ast.AST]) -> list[str]:
     """Return the names to which what a call gives is bound; an empty one where it is handed on."""
     match above[call]:
-        case ast.Assign(targets=targets):
+        case ast.Assign(targets):
             return [last_name(each) for each in targets]
-        case ast.AnnAssign(target=target):
+        case ast.AnnAssign(target):
             return [last_name(target)]
     return [""] if type(above[call]) in _HANDING and _is_handed(call, above) else []
 
@@ -96,7 +96,7 @@ def _is_own_class(func: ast.expr) -> bool:
     match func:
         case ast.Name("cls") | ast.Attribute(attr="__class__"):
             return True
-        case ast.Call(func=ast.Name("type"), args=[_]):
+        case ast.Call(ast.Name("type"), [_]):
             return True
     return False
 

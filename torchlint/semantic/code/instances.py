@@ -64,11 +64,11 @@ class Instances:
         match value:
             case cst.Name("None"):
                 return _NOTHING
-            case cst.DictComp(value=held) | cst.ListComp(elt=held):
+            case cst.DictComp(value=held) | cst.ListComp(held):
                 return self._classes(held)
-            case cst.Call(func=cst.Name("defaultdict"), args=[cst.Arg(value=cst.Name() as held)]):
+            case cst.Call(cst.Name("defaultdict"), [cst.Arg(cst.Name() as held)]):
                 return frozenset((self.scopes.local_class(held),))
-            case cst.Dict(elements=[_, *_] as every) | cst.List(elements=[_, *_] as every):
+            case cst.Dict([_, *_] as every) | cst.List([_, *_] as every):
                 return frozenset().union(*(self._classes(each.value) for each in every))
         return _UNKNOWN
 
@@ -81,7 +81,7 @@ class Instances:
             case cst.Name(name):
                 scope, bindings = self.names.bindings(name, node)
                 return self._remembered((scope, name), [self._bound(each) for each in bindings])
-            case cst.Attribute(value=cst.Name("self"), attr=cst.Name(name)):
+            case cst.Attribute(cst.Name("self"), cst.Name(name)):
                 cls = self.tree.class_of(node)
                 return (
                     self._remembered((cls, name), [self._stored_in(cls, name)]) if cls else _UNKNOWN
@@ -118,7 +118,7 @@ class Instances:
         if self.names.name(call.func) == "torch.compile" and call.args:
             return self._classes(call.args[0].value)
         match call.func:
-            case cst.Attribute(value=inner, attr=cst.Name(name)) if name in _SAME_MODULE:
+            case cst.Attribute(inner, cst.Name(name)) if name in _SAME_MODULE:
                 found = self._classes(inner)
                 own = any(cls is not None and self.scopes.method(cls, name) for cls in found)
                 return _UNKNOWN if own else found
@@ -261,7 +261,7 @@ def _sole_class(classes: Classes) -> cst.ClassDef | None:
 def _wraps(value: cst.BaseExpression | None, target: cst.Attribute) -> bool:
     """Say whether a function gives an attribute back: ``self.fc = initialised(self.fc)``."""
     match value:
-        case cst.Call(func=cst.Name(), args=[cst.Arg(value=cst.Attribute() as given), *_]):
+        case cst.Call(cst.Name(), [cst.Arg(cst.Attribute() as given), *_]):
             return given.deep_equals(target)
     return False
 

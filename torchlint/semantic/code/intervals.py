@@ -74,7 +74,7 @@ class Intervals:
         """Say whether a test that tells steps apart is true in most of them, None where neither
         truth value is the rule."""
         match test:
-            case cst.Comparison(comparisons=[cst.ComparisonTarget(operator=operator)]):
+            case cst.Comparison(comparisons=[cst.ComparisonTarget(operator)]):
                 if isinstance(operator, (cst.NotEqual, cst.NotIn)):
                     return None if self._halves(test) else True
                 exact = isinstance(operator, (cst.Equal, cst.In)) or self._counter_comparison(test)
@@ -89,8 +89,8 @@ class Intervals:
         """Say whether a test is true in all steps but a few: ``step != 0``, ``step > 10``."""
         match test:
             case cst.Comparison(
-                left=left,
-                comparisons=[cst.ComparisonTarget(operator=operator, comparator=right)],
+                left,
+                [cst.ComparisonTarget(operator, right)],
             ) if is_counter(left):
                 above = isinstance(operator, (cst.GreaterThan, cst.GreaterThanEqual))
                 few = isinstance(right, cst.Integer) and len(right.value) <= FEW_DIGITS
@@ -139,16 +139,16 @@ class Intervals:
         for line in loop.body.body:
             match line:
                 case cst.If(
-                    test=cst.Comparison(
-                        left=cst.Name(value=name),
-                        comparisons=[
+                    cst.Comparison(
+                        cst.Name(name),
+                        [
                             cst.ComparisonTarget(
-                                operator=cst.Equal() | cst.GreaterThan() | cst.GreaterThanEqual(),
-                                comparator=cst.Integer(value=most),
+                                cst.Equal() | cst.GreaterThan() | cst.GreaterThanEqual(),
+                                cst.Integer(most),
                             )
                         ],
                     ),
-                    body=body,
+                    body,
                 ) if self.conditions.last_of(body) in (cst.Break, cst.Return):
                     if len(most) <= FEW_DIGITS and self._counts_iterations(loop, name):
                         return int(most) + 1
@@ -160,8 +160,8 @@ class Intervals:
         writes = self.flow.writes(loop, name)
         match loop:
             case cst.For(
-                target=cst.Tuple(elements=[cst.Element(value=cst.Name() as counter), *_]),
-                iter=cst.Call(func=func, args=[_]),
+                cst.Tuple([cst.Element(cst.Name() as counter), *_]),
+                cst.Call(func, [_]),
             ) if self.names.name(func) == "builtins.enumerate" and writes == [counter]:
                 return counter.value == name
         return len(writes) == 1 and any(
@@ -186,13 +186,13 @@ class Intervals:
     def is_one(self, node: cst.BaseExpression) -> bool:
         """Say whether an interval is 1, written out or as the default of an option: every step."""
         match node:
-            case cst.Integer(value="1"):
+            case cst.Integer("1"):
                 return True
-            case cst.Name(value=name):
+            case cst.Name(name):
                 _, bindings = self.names.bindings(name, node)
                 values = [b.value for b in bindings if b.kind == "assign"]
                 return len(bindings) == 1 == len(values) and _written_one(values[0])
-            case cst.Attribute(value=cst.Name(), attr=cst.Name(value=name)):
+            case cst.Attribute(cst.Name(), cst.Name(name)):
                 if self._ones is None:
                     self._ones = dict.fromkeys(self._options_of_one(), True)
                 if name not in self._ones:
@@ -235,7 +235,7 @@ class Intervals:
             if cls is None or self.tree.function(field) is not None:
                 continue
             match field:
-                case cst.AnnAssign(target=cst.Name(value=name), value=value) if any(
+                case cst.AnnAssign(cst.Name(name), value=value) if any(
                     dotted.rpartition(".")[2] == "dataclass"
                     for _, dotted in self.scopes.decorators(cls)
                 ):

@@ -72,7 +72,7 @@ def _source(tree: Tree, value: cst.BaseExpression | None, held: dict[str, str]) 
                 found.append(
                     _own_attribute(_unwrapped(line.value)) if isinstance(line, cst.Assign) else None
                 )
-            case cst.For(target=target, iter=iterated) if target is name:
+            case cst.For(target, iterated) if target is name:
                 found.append(_own_attribute(_unwrapped(iterated)))
             case cst.Element() as part:
                 found.append(_counted(tree, part))
@@ -87,8 +87,8 @@ def _counted(tree: Tree, part: cst.Element) -> str | None:
     pair = tree.parents[part]
     match tree.parents[pair]:
         case cst.For(
-            target=cst.Tuple(elements=[_, last]),
-            iter=cst.Call(func=cst.Name("enumerate"), args=[cst.Arg(value=held), *_]),
+            cst.Tuple([_, last]),
+            cst.Call(cst.Name("enumerate"), [cst.Arg(held), *_]),
         ) if last is part:
             return _own_attribute(held)
     return None
@@ -97,7 +97,7 @@ def _counted(tree: Tree, part: cst.Element) -> str | None:
 def _unwrapped(node: cst.CSTNode | None) -> cst.BaseExpression | None:
     """Return what ``iter`` and ``next`` are given."""
     match node:
-        case cst.Call(func=cst.Name("iter" | "next"), args=[cst.Arg(value=inner), *_]):
+        case cst.Call(cst.Name("iter" | "next"), [cst.Arg(inner), *_]):
             return _unwrapped(inner)
     return node if isinstance(node, cst.BaseExpression) else None
 

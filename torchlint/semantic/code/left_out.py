@@ -139,15 +139,15 @@ def _handed(text: str) -> dict[str, frozenset[Passed] | None]:
 def _values(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
     """Yield what a node gives under a name: as keyword, key, attribute or element."""
     match node:
-        case ast.keyword(arg=str(name), value=value):
+        case ast.keyword(str(name), value):
             yield name, value
-        case ast.Dict(keys=keys, values=values):
+        case ast.Dict(keys, values):
             for key, value in zip(keys, values, strict=True):
                 if isinstance(key, ast.Constant) and isinstance(key.value, str):
                     yield key.value, value
         case ast.Assign(
-            targets=[ast.Attribute(attr=name) | ast.Subscript(slice=ast.Constant(value=str(name)))],
-            value=value,
+            [ast.Attribute(attr=name) | ast.Subscript(slice=ast.Constant(str(name)))],
+            value,
         ):
             yield name, value
 
@@ -309,7 +309,7 @@ def _target(node: ast.expr, above: dict[ast.AST, ast.AST]) -> ast.expr | None:
     if isinstance(up, ast.Attribute) and up.attr in _MAKERS:
         up = above[up]
     match up, above.get(up):
-        case ast.Call(func=func), ast.Assign(targets=[ast.Name() | ast.Attribute() as target]):
+        case ast.Call(func), ast.Assign([ast.Name() | ast.Attribute() as target]):
             return target if func is node or last_name(func) in _MAKERS else None
     return None
 
@@ -327,9 +327,9 @@ def _is_seen(node: ast.AST, position: int, above: dict[ast.AST, ast.AST]) -> boo
     if isinstance(getattr(node, "ctx", None), (ast.Store, ast.Del)):
         return True
     match up:
-        case ast.Call(func=func) if func is node:
+        case ast.Call(func) if func is node:
             return not _says_position(up, position)
-        case ast.Call(func=func):
+        case ast.Call(func):
             return _RUNS.search(last_name(func)) is None
         case ast.Return():  # ``def get_decoder(self): return self.decoder``
             function = next(each for each in around(up, above) if isinstance(each, DEFS))

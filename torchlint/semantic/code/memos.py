@@ -20,15 +20,13 @@ Places = Iterator[tuple[cst.BaseExpression, cst.BaseExpression]]
 def lacking(names: Names, test: cst.BaseExpression, needed: bool) -> Places:
     """Yield the tables in which a test that is as needed has found nothing, each with the key."""
     match test:
-        case cst.UnaryOperation(operator=cst.Not(), expression=inner):
+        case cst.UnaryOperation(cst.Not(), inner):
             yield from lacking(names, inner, not needed)
-        case cst.BooleanOperation(left=left, operator=operator, right=right):
+        case cst.BooleanOperation(left, operator, right):
             if isinstance(operator, cst.And) is needed:
                 yield from lacking(names, left, needed)
                 yield from lacking(names, right, needed)
-        case cst.Comparison(
-            left=left, comparisons=[cst.ComparisonTarget(operator=operator, comparator=right)]
-        ):
+        case cst.Comparison(left, [cst.ComparisonTarget(operator, right)]):
             if isinstance(operator, cst.NotIn if needed else cst.In):
                 yield right, left
             elif isinstance(operator, cst.Is if needed else cst.IsNot):
@@ -42,13 +40,13 @@ def _looked_up(names: Names, found: cst.BaseExpression) -> Places:
     match found:
         case cst.NamedExpr(value=value):
             yield from _looked_up(names, value)
-        case cst.Name(value=name):
+        case cst.Name(name):
             for each in names.bindings(name, found)[1]:
                 if isinstance(each.value, cst.Call):
                     yield from _looked_up(names, each.value)
         case cst.Call(
-            func=cst.Attribute(value=table, attr=cst.Name("get")),
-            args=[cst.Arg(value=key)] | [cst.Arg(value=key), cst.Arg(value=cst.Name("None"))],
+            cst.Attribute(table, cst.Name("get")),
+            [cst.Arg(key)] | [cst.Arg(key), cst.Arg(cst.Name("None"))],
         ):
             yield table, key
 
@@ -57,9 +55,9 @@ def stores(tree: Tree, line: cst.CSTNode, table: cst.CSTNode, key: cst.CSTNode) 
     """Say whether a statement puts something into a table under a key."""
     for each in tree.within(line, cst.AssignTarget):
         match each.target:
-            case cst.Subscript(
-                value=held, slice=[cst.SubscriptElement(slice=cst.Index(value=under))]
-            ) if held.deep_equals(table) and under.deep_equals(key):
+            case cst.Subscript(held, [cst.SubscriptElement(cst.Index(under))]) if held.deep_equals(
+                table
+            ) and under.deep_equals(key):
                 return True
     return False
 

@@ -80,7 +80,7 @@ class NeverNone:
 
     def _binds_something(self, definition: cst.CSTNode) -> bool:
         match definition:
-            case cst.Assign(targets=[cst.AssignTarget(target=cst.Name())]):
+            case cst.Assign([cst.AssignTarget(cst.Name())]):
                 return self._gives(definition.value)
         return False
 
@@ -134,7 +134,7 @@ class NeverNone:
         match self.tree.parents[use]:
             case cst.BinaryOperation():
                 return True
-            case cst.Attribute(value=value) | cst.Subscript(value=value):
+            case cst.Attribute(value) | cst.Subscript(value):
                 return value is use
         return False
 

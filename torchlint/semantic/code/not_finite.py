@@ -31,16 +31,14 @@ class NotFinite:
         """Say whether a test is fulfilled only by a NaN or an infinity: ``not isfinite(loss)``,
         ``loss.isnan()``."""
         match test:
-            case cst.Call(
-                func=cst.Attribute(value=inner, attr=cst.Name("item" | "any" | "all")), args=[]
-            ):
+            case cst.Call(cst.Attribute(inner, cst.Name("item" | "any" | "all")), []):
                 return certain(inner, needed, self.says)
-            case cst.Call(func=func, args=[cst.Arg(value=inner)]) if last_name(func) in (
+            case cst.Call(func, [cst.Arg(inner)]) if last_name(func) in (
                 "any",
                 "all",
             ):
                 return certain(inner, needed, self.says)
-            case cst.Call(func=func):
+            case cst.Call(func):
                 named = last_name(func) in (("isnan", "isinf") if needed else ("isfinite",))
                 return named or self._says_unfinite(test, needed)
             case cst.Name() | cst.Attribute():

@@ -28,10 +28,10 @@ def spelled_number(module: Module, node: cst.CSTNode | None) -> float | None:
                 return math.inf
         case cst.Name("True" | "False"):
             return float(node.value == "True")
-        case cst.UnaryOperation(operator=cst.Minus(), expression=inner):
+        case cst.UnaryOperation(cst.Minus(), inner):
             number = spelled_number(module, inner)
             return None if number is None else -number
-        case cst.Call(func=func, args=[cst.Arg(keyword=None, star="", value=inner)]) if (
+        case cst.Call(func, [cst.Arg(keyword=None, star="", value=inner)]) if (
             module.name(func) == "builtins.float"
         ):
             if not isinstance(inner, cst.SimpleString):

@@ -36,17 +36,17 @@ class OffTheGpu:
         ``force_cpu``.
         """
         match test:
-            case cst.Call(func=func):
+            case cst.Call(func):
                 return self.names.name(func) in (_APPLE if needed else _NVIDIA)
             case cst.Attribute(attr=cst.Name("is_mps")):
                 return needed
-            case cst.Name(value=word) if _ON_CPU.search(word):
+            case cst.Name(word) if _ON_CPU.search(word):
                 return needed
-            case cst.Attribute(value=asked, attr=cst.Name("is_cuda" | "is_cpu" as word)):
+            case cst.Attribute(asked, cst.Name("is_cuda" | "is_cpu" as word)):
                 return needed is (word == "is_cpu") and self._stands_for_all(asked)
             case cst.Comparison(
-                left=left,
-                comparisons=[cst.ComparisonTarget(operator=operator, comparator=right)],
+                left,
+                [cst.ComparisonTarget(operator, right)],
             ):
                 types = frozenset(
                     str(each.raw_value)
@@ -73,7 +73,7 @@ class OffTheGpu:
         match node:
             case cst.Subscript(slice=[cst.SubscriptElement(cst.Index(cst.Integer()))]):
                 pass
-            case cst.Call(func=func) if self.names.name(func) == "builtins.next":
+            case cst.Call(func) if self.names.name(func) == "builtins.next":
                 pass
             case _:
                 return False
@@ -101,7 +101,7 @@ def on_gpu(module: Module, test: cst.BaseExpression) -> bool:
 def _flag(test: cst.BaseExpression) -> str:
     """Return the last name that a test asks for, also by ``getattr(args, "cuda", False)``."""
     match test:
-        case cst.Call(func=cst.Name("getattr"), args=[_, cst.Arg(cst.SimpleString() as text), *_]):
+        case cst.Call(cst.Name("getattr"), [_, cst.Arg(cst.SimpleString() as text), *_]):
             return str(text.raw_value)
     return (dotted_text(test) or "").rpartition(".")[2]
 

@@ -124,8 +124,8 @@ def _asked_place(test: cst.BaseExpression, needed: bool) -> tuple[cst.BaseExpres
         case cst.Attribute() if needed:
             return test, _ON
         case cst.Comparison(
-            left=left,
-            comparisons=[cst.ComparisonTarget(operator=operator, comparator=other)],
+            left,
+            [cst.ComparisonTarget(operator, other)],
         ):
             same = isinstance(operator, (cst.Equal, cst.Is))
             if not same and not isinstance(operator, (cst.NotEqual, cst.IsNot)):
@@ -135,7 +135,7 @@ def _asked_place(test: cst.BaseExpression, needed: bool) -> tuple[cst.BaseExpres
                     return left, _GIVEN
                 case cst.Name("True") if same is needed:
                     return left, _ON
-                case cst.SimpleString(value=text) if same is needed:
+                case cst.SimpleString(text) if same is needed:
                     return left, text
     return None, ""
 
@@ -172,8 +172,8 @@ def _asked_by_name(value: cst.BaseExpression) -> tuple[str, str] | None:
     default."""
     match value:
         case cst.Call(
-            func=cst.Name("getattr"),
-            args=[_, cst.Arg(value=cst.SimpleString() as name), cst.Arg(value=cst.Name(default))],
+            cst.Name("getattr"),
+            [_, cst.Arg(cst.SimpleString() as name), cst.Arg(cst.Name(default))],
         ):
             return str(name.raw_value), default
     return None
@@ -287,7 +287,7 @@ def _making(cls: str, nodes: Iterable[ast.AST]) -> Iterator[list[ast.expr]]:
     it."""
     for node in nodes:
         match node:
-            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=args):
+            case ast.Call(ast.Name(name) | ast.Attribute(attr=name), args):
                 if name == cls:
                     yield args
             case ast.ClassDef(bases=bases) if any(
@@ -295,7 +295,7 @@ def _making(cls: str, nodes: Iterable[ast.AST]) -> Iterator[list[ast.expr]]:
             ):
                 for call in walk(node):
                     match call:
-                        case ast.Call(func=ast.Attribute(value=of, attr="__init__"), args=args):
+                        case ast.Call(ast.Attribute(of, "__init__"), args):
                             yield args[isinstance(of, (ast.Name, ast.Attribute)) :]
 
 

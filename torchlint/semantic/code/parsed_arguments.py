@@ -61,8 +61,8 @@ def given_twice(body: Sequence[ast.stmt]) -> tuple[int, str] | None:
     for place, line in enumerate(body):
         match line:
             case ast.Assign(
-                targets=[ast.Name(name)],
-                value=ast.Call(ast.Name(maker) | ast.Attribute(attr=maker), keywords=keywords),
+                [ast.Name(name)],
+                ast.Call(ast.Name(maker) | ast.Attribute(attr=maker), keywords=keywords),
             ) if maker == "ArgumentParser":
                 options.pop(name, None)
                 if all(each.arg not in (None, "conflict_handler") for each in keywords):
@@ -102,10 +102,10 @@ def options_of(module: Module, arguments: cst.BaseExpression) -> frozenset[str] 
     """Return the options of the arguments that an expression stands for; None where it may be
     anything else, or have more."""
     match arguments:
-        case cst.Call(func=cst.Attribute(value=parser, attr=cst.Name("parse_args"))):
+        case cst.Call(cst.Attribute(parser, cst.Name("parse_args"))):
             lone = len(arguments.args) < 2 and not any(a.keyword or a.star for a in arguments.args)
             return _options(module) if lone and _is_parser(module, parser) else None
-        case cst.Call(func=cst.Name() as maker):
+        case cst.Call(cst.Name() as maker):
             return _agreed(options_of(module, each) for each in _returned(module, maker))
         case cst.Name(name) if not any(name in each for each in module.names.outer.values()):
             _, bindings = module.names.bindings(name, arguments)
@@ -267,10 +267,10 @@ def _stops(node: ast.AST) -> bool:
 def _read(node: ast.AST, name: str) -> Iterator[str]:
     """Yield the attributes of a name that are read whenever a node is evaluated."""
     match node:
-        case ast.Attribute(value=ast.Name(id=of), attr=attribute, ctx=ast.Load()) if of == name:
+        case ast.Attribute(ast.Name(of), attribute, ast.Load()) if of == name:
             yield attribute
             return
-        case ast.IfExp(test=first) | ast.If(test=first) | ast.While(test=first):
+        case ast.IfExp(test=first) | ast.If(first) | ast.While(first):
             parts = [first]
         case ast.Assert(test=first) | ast.For(iter=first) | ast.BoolOp(values=[first, *_]):
             parts = [first]

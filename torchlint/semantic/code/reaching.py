@@ -292,9 +292,9 @@ def uses_of(module: Module, node: cst.CSTNode) -> list[cst.CSTNode]:
     name."""
     above = module.parent(node)
     match above:
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))]):
+        case cst.Assign([cst.AssignTarget(cst.Name(name))]):
             return list(readers_of(module, above, name))
-        case cst.AnnAssign(target=cst.Name(value=name)):
+        case cst.AnnAssign(cst.Name(name)):
             return list(readers_of(module, above, name))
         case cst.Expr():
             return []

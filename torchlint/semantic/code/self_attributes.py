@@ -38,7 +38,7 @@ def _changed_at_once(tree: Tree, target: cst.CSTNode, value: cst.CSTNode) -> str
     a method of its own."""
     own = isinstance(target, cst.Attribute) and is_name(target.value, "self")
     match value:
-        case cst.Call(func=cst.Attribute(value=given)) if own and given.deep_equals(target):
+        case cst.Call(cst.Attribute(given)) if own and given.deep_equals(target):
             straight = (cst.With, cst.IndentedBlock, cst.SimpleStatementLine, cst.Assign)
             above = next(each for each in tree.ancestors(value) if not isinstance(each, straight))
             return attr_of(target) if isinstance(above, cst.FunctionDef) else None

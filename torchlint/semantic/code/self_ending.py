@@ -43,8 +43,8 @@ class SelfEnding:
         for bound in line.body if isinstance(line, cst.SimpleStatementLine) else ():
             match bound:
                 case cst.Assign(
-                    targets=[cst.AssignTarget(target=target)],
-                    value=cst.Name(value="True" | "False" as word),
+                    [cst.AssignTarget(target)],
+                    cst.Name("True" | "False" as word),
                 ):
                     needed = flags.get(dotted_text(target) or "")
                     if needed is not None and needed is not (word == "True"):
@@ -76,7 +76,7 @@ class SelfEnding:
         as the list holds something: ``self.merged``, ``self.merged_adapters.pop()``."""
         for call in self.tree.within(line, cst.Call):
             match call:
-                case cst.Call(func=cst.Attribute(value=holder, attr=cst.Name("pop" | "clear"))):
+                case cst.Call(cst.Attribute(holder, cst.Name("pop" | "clear"))):
                     name = dotted_text(holder) or ""
                     if any(needed and name.startswith(flag) for flag, needed in flags.items()):
                         return True
@@ -221,7 +221,7 @@ class SelfEnding:
         """Yield the comparisons that all have to be true (or false) for a test to be what is
         needed."""
         match test:
-            case cst.BooleanOperation(left=left, operator=operator, right=right):
+            case cst.BooleanOperation(left, operator, right):
                 if isinstance(operator, cst.And if needed else cst.Or):
                     yield from self._compared(left, needed)
                     yield from self._compared(right, needed)
@@ -241,7 +241,7 @@ class SelfEnding:
         """Yield the places that a side of a comparison adds up, each with its sign; for a name that
         was read from an attribute also that."""
         match node:
-            case cst.BinaryOperation(left=left, operator=cst.Add() | cst.Subtract() as operator):
+            case cst.BinaryOperation(left, cst.Add() | cst.Subtract() as operator):
                 yield from self._places(left, sign)
                 other = -sign if isinstance(operator, cst.Subtract) else sign
                 yield from self._places(node.right, other)
@@ -269,17 +269,15 @@ class SelfEnding:
         it has to be `high`, a lower one."""
         for bound in line.body if isinstance(line, cst.SimpleStatementLine) else ():
             match bound:
-                case cst.Assign(
-                    targets=[cst.AssignTarget(target=cst.Tuple(elements=targets))], value=value
-                ):
+                case cst.Assign([cst.AssignTarget(cst.Tuple(targets))], value):
                     if any(each.value.deep_equals(place) for each in targets):
                         return not self.tree.spelled(value, place)
-                case cst.Assign(targets=[cst.AssignTarget(target=target)], value=value):
+                case cst.Assign([cst.AssignTarget(target)], value):
                     if target.deep_equals(place):
                         return not self.tree.spelled(value, place)
-                case cst.AugAssign(
-                    target=target, operator=cst.AddAssign() | cst.SubtractAssign() as step
-                ) if target.deep_equals(place):
+                case cst.AugAssign(target, cst.AddAssign() | cst.SubtractAssign() as step) if (
+                    target.deep_equals(place)
+                ):
                     return high is not None and isinstance(step, cst.SubtractAssign) == high
         return False
 
@@ -320,26 +318,22 @@ def _kept_places(test: cst.BaseExpression) -> Iterator[str | None]:
     """Yield of each alternative of a test the attribute of ``self`` that it finds to be None, or
     less than something; None for what asks anything else."""
     match test:
-        case cst.BooleanOperation(left=left, operator=cst.Or(), right=right):
+        case cst.BooleanOperation(left, cst.Or(), right):
             yield from _kept_places(left)
             yield from _kept_places(right)
             return
         case cst.Comparison(
-            left=place,
-            comparisons=[cst.ComparisonTarget(operator=cst.Is(), comparator=cst.Name("None"))],
+            place,
+            [cst.ComparisonTarget(cst.Is(), cst.Name("None"))],
         ):
             pass
         case cst.Comparison(
-            left=place,
-            comparisons=[cst.ComparisonTarget(operator=cst.LessThan() | cst.LessThanEqual())],
+            place,
+            [cst.ComparisonTarget(cst.LessThan() | cst.LessThanEqual())],
         ):
             pass
         case cst.Comparison(
-            comparisons=[
-                cst.ComparisonTarget(
-                    operator=cst.GreaterThan() | cst.GreaterThanEqual(), comparator=place
-                )
-            ]
+            comparisons=[cst.ComparisonTarget(cst.GreaterThan() | cst.GreaterThanEqual(), place)]
         ):
             pass
         case _:

@@ -406,10 +406,7 @@ def components(node: cst.BaseExpression, *kinds: type[cst.CSTNode]) -> Iterator[
             yield at
             continue
         match at:
-            case (
-                cst.BinaryOperation(left=left, right=right)
-                | cst.BooleanOperation(left=left, right=right)
-            ):
+            case cst.BinaryOperation(left, right=right) | cst.BooleanOperation(left, right=right):
                 todo += [right, left]
             case cst.UnaryOperation(expression=inner):
                 todo.append(inner)

@@ -34,8 +34,8 @@ def misfit(module: Module, loop: cst.For, defined: Defined) -> str | None:
     iterated = loop.iter
     match target, iterated:
         case (
-            cst.Tuple(elements=[_, cst.Element(value=inner)]),
-            cst.Call(func=cst.Name("enumerate"), args=[first, *_]),
+            cst.Tuple([_, cst.Element(inner)]),
+            cst.Call(cst.Name("enumerate"), [first, *_]),
         ):
             target, iterated = inner, first.value
     if not isinstance(target, DISPLAYS):

@@ -67,13 +67,13 @@ class Unreached:
         """Say whether a part of a node never runs, as a constant decides its test, or as a
         statement before it has left the block."""
         match above:
-            case cst.If(test=test) | cst.IfExp(test=test) if node is not test:
+            case cst.If(test) | cst.IfExp(test=test) if node is not test:
                 return self._decided.truth(test) is (node is not above.body)
-            case cst.While(test=test, body=body) if node is body:
+            case cst.While(test, body) if node is body:
                 return self._decided.truth(test) is False
-            case cst.BooleanOperation(left=left, operator=joined, right=right) if node is right:
+            case cst.BooleanOperation(left, joined, right) if node is right:
                 return self._decided.truth(left) is isinstance(joined, cst.Or)
-            case cst.IndentedBlock(body=lines):
+            case cst.IndentedBlock(lines):
                 if above not in self._ends:
                     self._ends[above] = next(filter(self._has_left, lines), lines[-1])
                 return self.tree.order[self._ends[above]] < self.tree.order[node]
@@ -103,11 +103,9 @@ class Unreached:
 def _out_of_memory(test: cst.BaseExpression) -> bool:
     """Say whether a test holds where memory ran out, by a name in it: ``if oom:``, ``oom == 1``."""
     match test:
-        case cst.Comparison(
-            left=name, comparisons=[cst.ComparisonTarget(operator=cst.Equal() | cst.Is())]
-        ):
+        case cst.Comparison(name, [cst.ComparisonTarget(cst.Equal() | cst.Is())]):
             test = name
-        case cst.BooleanOperation(left=left, operator=cst.And(), right=right):
+        case cst.BooleanOperation(left, cst.And(), right):
             return _out_of_memory(left) or _out_of_memory(right)
     last = (dotted_text(test) or "").rpartition(".")[2]
     return _OUT_OF_MEMORY.search(last) is not None

@@ -118,7 +118,7 @@ def _earlier(module: Module, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
 def _returns_newer(module: Module, line: cst.CSTNode) -> bool:
     """Say whether a statement returns what a newer version of a library has."""
     match line:
-        case cst.If(test=test, body=body):
+        case cst.If(test, body):
             asks = _asks_version(module, test)
         case cst.Try(body=body, handlers=handlers):
             caught = (each.type for each in handlers if each.type is not None)

@@ -25,7 +25,7 @@ def only_warns(names: Names, branch: Sequence[cst.CSTNode]) -> bool:
     while parts and isinstance(parts[-1], LEAVING):
         parts.pop()
     match parts[-1:]:
-        case [cst.Expr(value=cst.Call() as call)] if is_warning(names, call):
+        case [cst.Expr(cst.Call() as call)] if is_warning(names, call):
             rest = (cst.Assign, cst.Expr)
             return all(isinstance(each, rest) for each in parts)
     return False

@@ -109,7 +109,7 @@ def takes_samples(module: Module, loop: cst.For) -> bool:
 
 def _is_dataset(module: Module, node: cst.BaseExpression) -> bool:
     match node:
-        case cst.Call(func=cst.Attribute(attr=cst.Name("iter"))):
+        case cst.Call(cst.Attribute(attr=cst.Name("iter"))):
             # ``table.iter(batch_size=32)`` of Hugging Face's datasets, whose memory nobody pins.
             return keyword_argument(module, node, "batch_size") is not None
     value = inferred(module, node)
@@ -150,17 +150,17 @@ def _stored_and_given(
     """Yield what a function stores in a table under keys of which it takes one, or gives back as
     the part of a tuple that a name is bound to."""
     match dataset:
-        case cst.Subscript(value=cst.Name(value=table)):
+        case cst.Subscript(cst.Name(table)):
             for line in module.within(module.scope(dataset), cst.Assign):
                 match line.targets[0].target:
-                    case cst.Subscript(value=cst.Name(value=filled)) if filled == table:
+                    case cst.Subscript(cst.Name(filled)) if filled == table:
                         yield module, line.value
-        case cst.Name(value=name):
+        case cst.Name(name):
             for made in definitions_of(module, dataset):
                 match made:
                     case cst.Assign(
-                        targets=[cst.AssignTarget(target=cst.Tuple(elements=names))],
-                        value=cst.Call() as call,
+                        [cst.AssignTarget(cst.Tuple(names))],
+                        cst.Call() as call,
                     ):
                         at = next(i for i, n in enumerate(names) if is_name(n.value, name))
                         for where, function in definitions_behind.functions(module, call):
@@ -246,9 +246,9 @@ def keeps_generator(module: Module, dataset: cst.BaseExpression) -> bool:
         return False
     for call in found[0].within(cls.body, cst.Call, nested=True):
         match call:
-            case cst.Call(
-                func=cst.Attribute(value=cst.Attribute(value=cst.Name("self")), attr=method)
-            ) if method.value in _OF_GENERATORS:
+            case cst.Call(cst.Attribute(cst.Attribute(cst.Name("self")), method)) if (
+                method.value in _OF_GENERATORS
+            ):
                 made = found[0].function(call)
                 if made is not None and made.name.value != "__init__":
                     return True

@@ -130,11 +130,11 @@ def _expanded(module: Module, node: cst.CSTNode) -> _Where | None:
         parts = [node.value if isinstance(node, cst.DictComp) else node.elt]
         return _first((module, each) for each in parts)
     match node:
-        case cst.Dict(elements=entries) | cst.List(elements=entries) | cst.Tuple(elements=entries):
+        case cst.Dict(entries) | cst.List(entries) | cst.Tuple(entries):
             return _first((module, each.value) for each in entries)
         case cst.IfExp(body=body, orelse=orelse):
             return _first((module, each) for each in (body, orelse))
-        case cst.Subscript(value=holder, slice=indices):
+        case cst.Subscript(holder, indices):
             # ``x[0]`` may take the axis away; ``x[:2]`` and ``x[None]`` do not.
             kept = all(
                 isinstance(part.slice, cst.Slice)
@@ -145,7 +145,7 @@ def _expanded(module: Module, node: cst.CSTNode) -> _Where | None:
             return _expanded(module, holder) if kept or several else None
         case cst.Name():
             return _first((module, each) for each in _behind_name(module, node))
-        case cst.Attribute(value=cst.Name("self")):
+        case cst.Attribute(cst.Name("self")):
             return _first((module, each) for each in assigned_to(module, node))
         case cst.Call():
             return _expanded_call(module, node)
@@ -199,11 +199,11 @@ def _behind_name(module: Module, name: cst.Name) -> Iterator[cst.CSTNode]:
     scope = module.scope(name)
     for assign in module.within(scope, cst.Assign):
         match assign:
-            case cst.Assign(targets=[cst.AssignTarget(target=cst.Subscript(value=holder))]):
+            case cst.Assign([cst.AssignTarget(cst.Subscript(holder))]):
                 if is_name(holder, name.value):
                     yield assign.value
     for call in module.within(scope, cst.Call):
         match call:
-            case cst.Call(func=cst.Attribute(value=holder)):
+            case cst.Call(cst.Attribute(holder)):
                 if is_name(holder, name.value) and method_called(call) in _STORES:
                     yield from (arg.value for arg in call.args)

@@ -64,18 +64,18 @@ def is_dgl_graph(module: Module, node: cst.BaseExpression) -> bool:
 def _is_graph(module: Module, node: cst.CSTNode, path: _Path) -> bool:
     """Say whether a part of what an expression gives is made as a graph on each way in view."""
     match node:
-        case cst.Tuple(elements=parts) | cst.List(elements=parts) if path:
+        case cst.Tuple(parts) | cst.List(parts) if path:
             at = path[0] if isinstance(path[0], int) else len(parts)
             return at < len(parts) and _is_graph(module, parts[at].value, path[1:])
-        case cst.Subscript(value=whole) if (key := literal_key(node)) is not None:
+        case cst.Subscript(whole) if (key := literal_key(node)) is not None:
             return _is_graph(module, whole, (key, *path))
         case cst.Call() if not path and module.called(node) in _MAKERS:
             return True
-        case cst.Call(func=cst.Attribute(value=moved)) if method_called(node) in MOVES:
+        case cst.Call(cst.Attribute(moved)) if method_called(node) in MOVES:
             return _is_graph(module, moved, path)
-        case cst.Call(args=[cst.Arg(value=iterated), *_]) if module.called(node) == "builtins.next":
+        case cst.Call(args=[cst.Arg(iterated), *_]) if module.called(node) == "builtins.next":
             return _gives_graphs(module, iterated, path)
-        case cst.Name(value=name):
+        case cst.Name(name):
             made = definitions_of(module, node)
             return bool(made) and all(_bound_to_graph(module, each, name, path) for each in made)
     return False
@@ -83,7 +83,7 @@ def _is_graph(module: Module, node: cst.CSTNode, path: _Path) -> bool:
 
 def _bound_to_graph(module: Module, made: cst.CSTNode, name: str, path: _Path) -> bool:
     match made:
-        case cst.Assign(targets=[cst.AssignTarget(target=target)], value=value):
+        case cst.Assign([cst.AssignTarget(target)], value):
             at = _position(target, name)
             return at is not None and _is_graph(module, value, (*at, *path))
         case cst.For() | cst.CompFor():
@@ -121,13 +121,13 @@ def _loaders(module: Module, node: cst.BaseExpression) -> Iterator[cst.Call]:
         yield value.node
         return
     match node:
-        case cst.Call(args=[cst.Arg(value=first), *_]):
+        case cst.Call(args=[cst.Arg(first), *_]):
             name = module.called(node)
             if name.startswith(_LOADERS):
                 yield node
             elif name in _SAME or name.startswith("tqdm."):
                 yield from _loaders(module, first)
-        case cst.Name(value=name):
+        case cst.Name(name):
             for each in assigned_to(module, node):
                 yield from _loaders(module, each)
             for made in definitions_of(module, node):
@@ -162,9 +162,9 @@ def loads_graphs(module: Module, loader: cst.Call, path: _Path = ()) -> bool:
 def _position(target: cst.CSTNode, name: str) -> _Path | None:
     """Return where in a target a name stands; None for nowhere, or behind a star."""
     match target:
-        case cst.Name(value=own) if own == name:
+        case cst.Name(own) if own == name:
             return ()
-        case cst.Tuple(elements=parts) | cst.List(elements=parts):
+        case cst.Tuple(parts) | cst.List(parts):
             for index, each in enumerate(parts):
                 if isinstance(each, cst.StarredElement):
                     return None

@@ -177,7 +177,7 @@ def _raises_within(module: Module, line: cst.SimpleStatementLine) -> bool:
     """Say whether the class of a meter may raise for the numbers of a step: by ``math``, as
     `_may_raise` says, but for a mean over counts of which none is handed over as 0."""
     match line.body[0]:
-        case cst.Expr(value=cst.Call(func=cst.Attribute(value=meter)) as call):
+        case cst.Expr(cst.Call(cst.Attribute(meter)) as call):
             made = sole_definition(module, meter)
         case _:
             return False
@@ -203,13 +203,13 @@ def _is_own_count(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether a meter divides by what it has counted, or was handed as a count: by an attribute
     of its own, a number, or a parameter behind its method's first."""
     match node:
-        case cst.Integer(value=value):
+        case cst.Integer(value):
             return value != "0"
-        case cst.Attribute(value=cst.Name("self")):
+        case cst.Attribute(cst.Name("self")):
             return True
-        case cst.Call(func=cst.Name("max"), args=args):
+        case cst.Call(cst.Name("max"), args):
             return any(_counts(module, arg.value) for arg in args)
-        case cst.Name(value=name):
+        case cst.Name(name):
             function = module.function(node)
             return isinstance(function, cst.FunctionDef) and name in {
                 each.name.value for each in function.params.params[2:]
@@ -220,7 +220,7 @@ def _is_own_count(module: Module, node: cst.BaseExpression) -> bool:
 def _counts(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether a number is a count that no batch has as 0: its length, or a literal."""
     match node:
-        case cst.Integer(value=value):
+        case cst.Integer(value):
             return value != "0"
         case cst.Name():
             made = sole_definition(module, node)
@@ -229,11 +229,11 @@ def _counts(module: Module, node: cst.BaseExpression) -> bool:
                 and not isinstance(made, cst.Name)
                 and (_counts(module, made))
             )
-        case cst.Call(func=cst.Attribute(attr=cst.Name("size")), args=[_]):
+        case cst.Call(cst.Attribute(attr=cst.Name("size")), [_]):
             return True
-        case cst.Call(func=func):
+        case cst.Call(func):
             return module.name(func) == "builtins.len"
-        case cst.Subscript(value=cst.Attribute(attr=cst.Name("shape"))):
+        case cst.Subscript(cst.Attribute(attr=cst.Name("shape"))):
             return True
     return False
 
@@ -254,16 +254,16 @@ def _needed(
         yield node if stay else None
         return
     match node:
-        case cst.BinaryOperation(left=left, right=right):
+        case cst.BinaryOperation(left, right=right):
             parts = [left, right]
         case cst.UnaryOperation(expression=inner):
             parts = [inner]
-        case cst.Tuple(elements=elements) | cst.List(elements=elements):
+        case cst.Tuple(elements) | cst.List(elements):
             parts = [each.value for each in elements]
-        case cst.Dict(elements=elements):
+        case cst.Dict(elements):
             parts = [getattr(each, "key", each.value) for each in elements]
             parts += [each.value for each in elements]
-        case cst.Call(func=cst.Name() as func, args=args) if module.name(func) in _PURE:
+        case cst.Call(cst.Name() as func, args) if module.name(func) in _PURE:
             parts = [each.value for each in args]
         case _:
             yield None
@@ -277,7 +277,7 @@ def _stays(module: Module, node: cst.BaseExpression) -> bool:
     match node:
         case cst.FormattedString():
             return True
-        case cst.Call(func=func) if module.name(func) in _PURE:
+        case cst.Call(func) if module.name(func) in _PURE:
             return inferred(module, node).kind != "tensor"
     return is_python_number(module, node) or inferred(module, node).kind in ("number", "str")
 
@@ -301,23 +301,22 @@ def _changed(
     with a name for it; None where it may do more."""
     target: cst.CSTNode
     match small:
-        case cst.Expr(
-            value=cst.Call(func=cst.Attribute(value=cst.Name() as root, attr=method)) as call
-        ) if method.value != "append":
+        case cst.Expr(cst.Call(cst.Attribute(cst.Name() as root, method)) as call) if (
+            method.value != "append"
+        ):
             store = number_store(module, call)
             return None if store is None else (root, [(v, k) for k, v in store.items()])
-        case cst.AugAssign(target=cst.Name() as root, value=value):
+        case cst.AugAssign(cst.Name() as root, value=value):
             return (root, [(value, "value")]) if sum_of_loop(module, small) is not None else None
         case cst.Expr(
-            value=cst.Call(
-                func=cst.Attribute(value=target, attr=cst.Name("append")),
-                args=[cst.Arg(value=value, star="")],
+            cst.Call(
+                cst.Attribute(target, cst.Name("append")),
+                [cst.Arg(value, star="")],
             )
         ):
             pass
-        case (
-            cst.Assign(targets=[cst.AssignTarget(target=cst.Subscript() as target)], value=value)
-            | cst.AugAssign(target=cst.Subscript() as target, value=value)
+        case cst.Assign([cst.AssignTarget(cst.Subscript() as target)], value) | cst.AugAssign(
+            cst.Subscript() as target, value=value
         ):
             pass
         case _:
@@ -325,7 +324,7 @@ def _changed(
     parts = [(value, "value")]
     while isinstance(target, cst.Subscript):
         match target.slice:
-            case [cst.SubscriptElement(slice=cst.Index(value=index, star=None))]:
+            case [cst.SubscriptElement(cst.Index(index, None))]:
                 parts.insert(0, (index, "index"))
             case _:
                 return None
@@ -344,14 +343,14 @@ def _is_fresh(module: Module, made: cst.CSTNode) -> bool:
             return True
         case cst.Name("None" | "int" | "float" | "list" | "dict"):
             return True
-        case cst.List(elements=elements) | cst.Dict(elements=elements):
+        case cst.List(elements) | cst.Dict(elements):
             values = [getattr(each, "value", made) for each in elements]
             return all(each is not made and _is_fresh(module, each) for each in values)
-        case cst.DictComp(value=value) | cst.ListComp(elt=value):
+        case cst.DictComp(value=value) | cst.ListComp(value):
             return _is_fresh(module, value)
-        case cst.BinaryOperation(left=cst.List() as row, operator=cst.Multiply()):
+        case cst.BinaryOperation(cst.List() as row, cst.Multiply()):
             return all(isinstance(each.value, _LITERALS) for each in row.elements)
-        case cst.Call(func=func, args=args):
+        case cst.Call(func, args):
             name = module.name(func)
             return name in _ARRAYS or (
                 name in _CONTAINERS and all(_is_fresh(module, arg.value) for arg in args)
@@ -446,7 +445,7 @@ def _shown(module: Module, use: cst.CSTNode, loop: cst.CSTNode) -> cst.If | LogL
                 found = above
         child = above
     match module.small_statement(use):
-        case cst.Expr(value=cst.Call() as call) if found is None:
+        case cst.Expr(cst.Call() as call) if found is None:
             return log_lines(module, call)
     return found
 

@@ -63,9 +63,7 @@ def only_begun(module: Module, loader: cst.Call) -> list[cst.Name]:
     """Return the reads of a loader that has a name, where each is in ``next(iter(loader))``; else
     none."""
     match module.small_statement(loader):
-        case (
-            cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))], value=value) as home
-        ) if value is loader:
+        case cst.Assign([cst.AssignTarget(cst.Name(name))], value) as home if value is loader:
             reads = readers_of(module, home, name)
             begun = (module.parent(module.parent(read) or read) for read in reads)
             alone = all(
@@ -155,7 +153,7 @@ class _Tracer:
                 for index, element in enumerate(target.elements):
                     if path[0] in (EACH, index):
                         self._bound(where, element.value, path[1:])
-            case cst.Attribute(value=cst.Name("self"), attr=cst.Name(attr)):
+            case cst.Attribute(cst.Name("self"), cst.Name(attr)):
                 cls = where.class_of(target)
                 if cls is not None:
                     self._follow_attribute(where, cls, attr, path)

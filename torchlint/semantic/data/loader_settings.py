@@ -169,11 +169,9 @@ def _asks(module: Module, value: cst.BaseExpression) -> bool:
 def _last_word(node: cst.BaseExpression) -> str:
     """Return the last name of ``a.b.c`` or ``a["c"]``; nothing for others."""
     match node:
-        case cst.Name(value=name) | cst.Attribute(attr=cst.Name(value=name)):
+        case cst.Name(name) | cst.Attribute(attr=cst.Name(name)):
             return name
-        case cst.Subscript(
-            slice=[cst.SubscriptElement(cst.Index(value=cst.SimpleString() as text))]
-        ):
+        case cst.Subscript(slice=[cst.SubscriptElement(cst.Index(cst.SimpleString() as text))]):
             return str(text.raw_value)
     return ""
 

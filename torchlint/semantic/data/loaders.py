@@ -184,7 +184,7 @@ def _fills_device(module: Module, call: cst.Call, own: set[str]) -> bool:
     """Say whether a call copies a batch into a tensor that is on the accelerator:
     ``images.copy_(batch[0])``."""
     match call:
-        case cst.Call(func=cst.Attribute(value=into, attr=cst.Name("copy_")), args=[first, *_]):
+        case cst.Call(cst.Attribute(into, cst.Name("copy_")), [first, *_]):
             return _root_name(first.value) in own and on_device(module, into) is True
     return False
 
@@ -226,7 +226,7 @@ def derives(module: Module, cls: cst.ClassDef) -> bool:
 
 def _is_super(call: cst.Call) -> bool:
     match call.func:
-        case cst.Attribute(value=cst.Call(func=cst.Name("super")), attr=cst.Name("__init__")):
+        case cst.Attribute(cst.Call(cst.Name("super")), cst.Name("__init__")):
             return True
     return False
 

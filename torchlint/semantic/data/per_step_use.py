@@ -165,13 +165,13 @@ def _last(node: cst.BaseExpression) -> str:
     ``meters["losses"]``."""
     match node:
         case cst.Subscript(
-            value=value,
-            slice=[cst.SubscriptElement(slice=cst.Index(value=cst.SimpleString() as key))],
+            value,
+            [cst.SubscriptElement(cst.Index(cst.SimpleString() as key))],
         ):
             return f"{_last(value)}_{key.raw_value}"
-        case cst.Subscript(value=value):
+        case cst.Subscript(value):
             return _last(value)
-        case cst.Call(func=func):
+        case cst.Call(func):
             return _last(func)
     return (dotted_text(node) or "").rpartition(".")[2]
 
@@ -192,11 +192,9 @@ def _sinks(module: Module, node: cst.BaseExpression, follow: bool) -> list[Sink]
                 at = call
             case cst.IfExp(test=test) if test is not at:
                 at = above
-            case cst.Attribute(value=value) if value is at and inferred(module, at).kind == "str":
+            case cst.Attribute(value) if value is at and inferred(module, at).kind == "str":
                 at = module.parent(above) or above
-            case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name) as target)]) if (
-                follow
-            ):
+            case cst.Assign([cst.AssignTarget(cst.Name(name) as target)]) if follow:
                 return _by_name(module, target, name)
             case _ if isinstance(above, _HOLDERS):
                 at = above
@@ -243,13 +241,13 @@ def _by_name(module: Module, target: cst.Name, name: str) -> list[Sink]:
 
 def _tensors(module: Module, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
     match node:
-        case cst.Dict(elements=elements):
+        case cst.Dict(elements):
             for part in elements:
                 yield from _tensors(module, part.value)
-        case cst.List(elements=elements) | cst.Tuple(elements=elements):
+        case cst.List(elements) | cst.Tuple(elements):
             for each in elements:
                 yield from _tensors(module, each.value)
-        case cst.Call(func=func, args=args) if module.name(func) in (
+        case cst.Call(func, args) if module.name(func) in (
             "builtins.dict",
             "collections.OrderedDict",
         ):
@@ -402,10 +400,7 @@ def _beside(module: Module, call: cst.Call) -> list[cst.SimpleStatementLine]:
 
 def _only_logs(module: Module, line: cst.CSTNode | None) -> bool:
     match line:
-        case (
-            cst.SimpleStatementLine(body=[cst.Expr(value=cst.Call() as call)])
-            | cst.Expr(value=cst.Call() as call)
-        ):
+        case cst.SimpleStatementLine([cst.Expr(cst.Call() as call)]) | cst.Expr(cst.Call() as call):
             sink = logging_call(module, call)
             changing = any(True for _ in module.within(call, cst.NamedExpr, cst.Await, cst.Yield))
             return sink is not None and sink.kind != "meter" and not changing

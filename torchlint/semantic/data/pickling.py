@@ -54,7 +54,7 @@ def sendable(module: Module, node: cst.BaseExpression) -> bool | None:
     if any(True for _ in module.within(node, cst.Lambda, nested=True)):
         return False
     match node:
-        case cst.Name() | cst.Attribute(value=cst.Name("self")):
+        case cst.Name() | cst.Attribute(cst.Name("self")):
             made = inferred(module, node).node
             if isinstance(made, cst.Lambda):
                 return False
@@ -84,7 +84,7 @@ def sendable(module: Module, node: cst.BaseExpression) -> bool | None:
             )
         case cst.IfExp(body=first, orelse=second):
             return _all_true((sendable(module, first), sendable(module, second)))
-        case cst.List(elements=elements) | cst.Tuple(elements=elements):
+        case cst.List(elements) | cst.Tuple(elements):
             return _all_true(sendable(module, each.value) for each in elements)
     return True
 
@@ -100,9 +100,7 @@ def _sends(module: Module, arg: cst.Arg) -> bool:
     match arg.value:
         case cst.Call() | cst.List() | cst.Tuple() | cst.IfExp():
             return True
-        case (
-            cst.Name(value=name) | cst.Attribute(value=cst.Name("self"), attr=cst.Name(value=name))
-        ):
+        case cst.Name(name) | cst.Attribute(cst.Name("self"), cst.Name(name)):
             told = arg.keyword.value if arg.keyword is not None else name
             made = inferred(module, arg.value).node
             return isinstance(made, cst.FunctionDef) or any(map(_CALLABLE.search, (told, name)))

@@ -140,7 +140,7 @@ def _cuda(module: Module, device: str | None, target: cst.BaseExpression | None)
         return device == CUDA
     chooser: cst.CSTNode | None = None
     match target:
-        case cst.Attribute(value=cst.Name(value="self"), attr=cst.Name(name)):
+        case cst.Attribute(cst.Name("self"), cst.Name(name)):
             chooser = module.class_of(target)
             given = method_of(module, chooser, name) if isinstance(chooser, cst.ClassDef) else None
             lines = module.within(given.body, cst.Return) if given is not None else ()

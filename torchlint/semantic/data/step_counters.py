@@ -56,9 +56,9 @@ def _counting(module: Module, target: cst.CSTNode, iterated: cst.BaseExpression)
         case func:
             name = module.name(func) or ""
     match name, target, iterated.args:
-        case "builtins.enumerate", cst.Tuple(elements=[cst.Element(cst.Name(counter)), _]), _:
+        case "builtins.enumerate", cst.Tuple([cst.Element(cst.Name(counter)), _]), _:
             return counter
-        case "builtins.zip", cst.Tuple(elements=[cst.Element(first), *_]), [cst.Arg(numbers), *_]:
+        case "builtins.zip", cst.Tuple([cst.Element(first), *_]), [cst.Arg(numbers), *_]:
             return _counting(module, first, numbers)
         case "itertools.count", cst.Name(counter), [_]:
             return counter if iterated.args[0].keyword is None else None
@@ -71,7 +71,7 @@ def _counting(module: Module, target: cst.CSTNode, iterated: cst.BaseExpression)
 def _made_by(definition: cst.CSTNode, read: cst.Name) -> cst.BaseExpression | None:
     """Return what a definition binds to a name: ``bar = tqdm(…)``, ``with tqdm(…) as bar``."""
     match definition:
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name())], value=value):
+        case cst.Assign([cst.AssignTarget(cst.Name())], value):
             return value
         case cst.With(items=items):
             named = ((each.item, each.asname) for each in items)
@@ -113,16 +113,14 @@ def _changes(module: Module, use: cst.CSTNode, *, sized: bool) -> bool:
     """Say whether a use of a name or attribute may bind it anew or, where its length is asked for,
     make it longer or shorter."""
     match module.small_statement(use):
-        case cst.Assign(targets=targets) if any(module.is_within(use, each) for each in targets):
+        case cst.Assign(targets) if any(module.is_within(use, each) for each in targets):
             return True
-        case cst.AugAssign(target=target) | cst.AnnAssign(target=target) if module.is_within(
-            use, target
-        ):
+        case cst.AugAssign(target) | cst.AnnAssign(target) if module.is_within(use, target):
             return True
         case cst.Del():
             return True
     match module.parent(use):
-        case cst.Attribute(value=value, attr=cst.Name(method)) if value is use:
+        case cst.Attribute(value, cst.Name(method)) if value is use:
             return method in _RESIZES
         case cst.Arg() as arg:
             call = module.parent(arg)
@@ -138,15 +136,15 @@ def _last(module: Module, iterated: cst.BaseExpression) -> str | None:
             made = [_made_by(each, iterated) for each in definitions_of(module, iterated)]
             ways = {_last(module, each) if each else None for each in made}
             return ways.pop() if len(ways) == 1 else None
-        case cst.Call(func=cst.Name("enumerate"), args=[cst.Arg(value=value), *start]):
+        case cst.Call(cst.Name("enumerate"), [cst.Arg(value), *start]):
             length = _length(module, value)
             known = {"0": f"{length} - 1", "1": length}
             first = module.source_of(start[0].value) if start else "0"
             return known.get(first) if length is not None else None
-        case cst.Call(func=cst.Name("range" | "trange"), args=args):
+        case cst.Call(cst.Name("range" | "trange"), args):
             ends = [each.value for each in args if each.keyword is None]
             return _number_before(module, ends[-1]) if len(ends) in (1, 2) else None
-        case cst.Call(func=func, args=[cst.Arg(value=value), *_]):
+        case cst.Call(func, [cst.Arg(value), *_]):
             bar = (module.name(func) or "").startswith("tqdm")
             return _last(module, value) if bar else None
     return None
@@ -154,11 +152,11 @@ def _last(module: Module, iterated: cst.BaseExpression) -> str | None:
 
 def _number_before(module: Module, end: cst.BaseExpression) -> str | None:
     match end:
-        case cst.BinaryOperation(left=left, operator=cst.Add(), right=cst.Integer("1")):
+        case cst.BinaryOperation(left, cst.Add(), cst.Integer("1")):
             return dotted_text(left)
         case cst.Integer():
             return str(end.evaluated_value - 1)
-        case cst.Call(args=[cst.Arg(value=value)]) if module.name(end.func) == "builtins.len":
+        case cst.Call(args=[cst.Arg(value)]) if module.name(end.func) == "builtins.len":
             named = dotted_text(value) is not None
         case _:
             named = dotted_text(end) is not None
@@ -169,7 +167,7 @@ def _length(module: Module, iterated: cst.BaseExpression) -> str | None:
     """Return the code of the length of a loader, seen through a progress bar or a count around it;
     None where it may have none."""
     match iterated:
-        case cst.Call(func=func, args=[cst.Arg(value=value), *_]):
+        case cst.Call(func, [cst.Arg(value), *_]):
             name = module.name(func) or ""
             same = name.startswith("tqdm") or name == "builtins.enumerate"
             return _length(module, value) if same else None
@@ -230,7 +228,7 @@ def _added_to(module: Module, loop: cst.For) -> Iterator[str]:
             case cst.Name(name):
                 if writes_of(module, loop, name) == [target] and _starts_whole(module, target):
                     yield name
-            case cst.Attribute(value=cst.Name(), attr=cst.Name(name)) if _COUNTED.search(name):
+            case cst.Attribute(cst.Name(), cst.Name(name)) if _COUNTED.search(name):
                 text = module.source_of(target)
                 if len(_bindings(module, loop, text)) == 1:
                     yield text
@@ -239,17 +237,13 @@ def _added_to(module: Module, loop: cst.For) -> Iterator[str]:
 def _grown(line: cst.CSTNode) -> cst.BaseExpression | None:
     """Return the target of ``n += 1`` or ``n = n + 1``."""
     match line:
-        case cst.SimpleStatementLine(
-            body=[cst.AugAssign(target=target, operator=cst.AddAssign(), value=cst.Integer("1"))]
-        ):
+        case cst.SimpleStatementLine([cst.AugAssign(target, cst.AddAssign(), cst.Integer("1"))]):
             return target
         case cst.SimpleStatementLine(
-            body=[
+            [
                 cst.Assign(
-                    targets=[cst.AssignTarget(target=target)],
-                    value=cst.BinaryOperation(
-                        left=left, operator=cst.Add(), right=cst.Integer("1")
-                    ),
+                    [cst.AssignTarget(target)],
+                    cst.BinaryOperation(left, cst.Add(), cst.Integer("1")),
                 )
             ]
         ) if left.deep_equals(target):
@@ -283,11 +277,11 @@ def _starts_whole(module: Module, target: cst.Name) -> bool:
 def _bound_to(module: Module, target: cst.Name) -> cst.BaseExpression | None:
     """Return what an assignment binds a name to, also in ``epoch, step = 0, 0``."""
     match module.small_statement(target):
-        case cst.Assign(targets=[cst.AssignTarget(target=bound)], value=value) if bound is target:
+        case cst.Assign([cst.AssignTarget(bound)], value) if bound is target:
             return value
         case cst.Assign(
-            targets=[cst.AssignTarget(target=cst.Tuple(elements=names))],
-            value=cst.Tuple(elements=values),
+            [cst.AssignTarget(cst.Tuple(names))],
+            cst.Tuple(values),
         ) if len(names) == len(values):
             found = [v.value for n, v in zip(names, values, strict=True) if n.value is target]
             return found[0] if found else None
@@ -315,10 +309,10 @@ def _worked_out(module: Module, loop: cst.For, line: cst.CSTNode, own: str | Non
             return None
         match before:
             case cst.SimpleStatementLine(
-                body=[
+                [
                     cst.Assign(
-                        targets=[cst.AssignTarget(target=cst.Name(name) as target)],
-                        value=cst.BinaryOperation(left=left, operator=cst.Add(), right=right),
+                        [cst.AssignTarget(cst.Name(name) as target)],
+                        cst.BinaryOperation(left, cst.Add(), right),
                     )
                 ]
             ) if writes_of(module, loop, name) == [target]:

@@ -84,9 +84,9 @@ def _records(module: Module, call: cst.Call) -> bool:
     if module.called(call).partition(".")[0] in (*_RECORDS, *_PLOTS):
         return True
     match call.func:
-        case cst.Attribute(attr=cst.Name(value=method)) if method in _WRITES:
+        case cst.Attribute(attr=cst.Name(method)) if method in _WRITES:
             return True
-        case cst.Attribute(value=holder, attr=cst.Name(value=method)) if _DRAWS.match(method):
+        case cst.Attribute(holder, cst.Name(method)) if _DRAWS.match(method):
             return any(_AXES.match(each) for each in module.names_in(holder))
     return False
 
@@ -104,9 +104,9 @@ def _reads_of_list(module: Module, node: cst.BaseExpression) -> Iterator[cst.Bas
     """Yield the reads, in the turn of the loop, of the list that a value is appended to."""
     loop, line = module.loop(node), module.small_statement(node)
     match line:
-        case cst.Expr(
-            value=cst.Call(func=cst.Attribute(value=kept, attr=cst.Name(value=method)))
-        ) if loop is not None and method in _GROWS:
+        case cst.Expr(cst.Call(cst.Attribute(kept, cst.Name(method)))) if (
+            loop is not None and method in _GROWS
+        ):
             pass
         case _:
             return

@@ -114,24 +114,24 @@ def _inner(module: Module, node: cst.BaseExpression, part: int | None, filled: b
     if _only_on_host(module, node):
         return
     match node:
-        case cst.Tuple(elements=elements) if part is not None and part < len(elements):
+        case cst.Tuple(elements) if part is not None and part < len(elements):
             operands = [elements[part].value]
-        case cst.Call(func=cst.Attribute(value=receiver)) if inferred(module, receiver).tensor:
+        case cst.Call(cst.Attribute(receiver)) if inferred(module, receiver).tensor:
             # What is brought back from the device was not made where it is now.
             operands = [] if on_device(module, receiver) is True else [receiver]
-        case cst.Call(func=func) if (module.name(func) or "").startswith("torch."):
+        case cst.Call(func) if (module.name(func) or "").startswith("torch."):
             operands = _tensors(module, node)
         case cst.Call():
             yield from _returned(module, node, part)
-        case cst.BinaryOperation(left=left, right=right):
+        case cst.BinaryOperation(left, right=right):
             operands = [left, right]
-        case cst.Comparison(left=left, comparisons=[cst.ComparisonTarget(comparator=right)]):
+        case cst.Comparison(left, [cst.ComparisonTarget(comparator=right)]):
             operands = [left, right]
-        case cst.UnaryOperation(expression=operand) | cst.Subscript(value=operand):
+        case cst.UnaryOperation(expression=operand) | cst.Subscript(operand):
             operands = [operand]
         case cst.Name() if filled or not _by_elements(module, node):
             yield from _bound(module, node)
-        case cst.Attribute(value=cst.Name("self")) if filled or not _by_elements(module, node):
+        case cst.Attribute(cst.Name("self")) if filled or not _by_elements(module, node):
             operands = _assigned_above(module, node)
     for each in _movable(module, node, list(operands)):
         yield module, each, None
@@ -176,11 +176,11 @@ def _only_on_host(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether CUDA has no kernel for an expression: a matrix product of integers."""
     operands: list[cst.BaseExpression] = []
     match node:
-        case cst.BinaryOperation(left=left, operator=cst.MatrixMultiply(), right=right):
+        case cst.BinaryOperation(left, cst.MatrixMultiply(), right):
             operands = [left, right]
-        case cst.Call(func=func, args=args) if module.name(func) in _NO_INTEGERS:
+        case cst.Call(func, args) if module.name(func) in _NO_INTEGERS:
             operands = [arg.value for arg in args]
-        case cst.Call(func=cst.Attribute(value=receiver, attr=cst.Name(m))) if m in _PRODUCTS:
+        case cst.Call(cst.Attribute(receiver, cst.Name(m))) if m in _PRODUCTS:
             operands = [receiver]
     known = (inferred(module, each) for each in operands)
     return any(each.tensor and each.dtype == "int" for each in known)
@@ -190,9 +190,9 @@ def _tensors(module: Module, call: cst.Call) -> Iterator[cst.BaseExpression]:
     """Yield the tensors that a function of torch is given, also in a list that is written out."""
     for arg in call.args:
         match arg.value:
-            case cst.List(elements=elements) | cst.Tuple(elements=elements):
+            case cst.List(elements) | cst.Tuple(elements):
                 yield from (e.value for e in elements if inferred(module, e.value).tensor)
-            case cst.ListComp(elt=each) if inferred(module, each).tensor:
+            case cst.ListComp(each) if inferred(module, each).tensor:
                 yield each
             case value if not arg.star and inferred(module, value).tensor:
                 yield value
@@ -350,11 +350,11 @@ def _decided_on_host(module: Module, read: cst.Name | cst.Attribute) -> bool:
     """Say whether Python reads, or tests, a number that is computed of a tensor on the host."""
     for place in destinations(module, read):
         match place:
-            case cst.Call(func=cst.Attribute(value=number, attr=cst.Name(m))) if m in _READS:
+            case cst.Call(cst.Attribute(number, cst.Name(m))) if m in _READS:
                 pass
-            case cst.Call(func=func, args=[cst.Arg(value=number)]) if module.name(func) in _NUMBERS:
+            case cst.Call(func, [cst.Arg(number)]) if module.name(func) in _NUMBERS:
                 pass
-            case cst.If(test=number) | cst.While(test=number) | cst.IfExp(test=number):
+            case cst.If(number) | cst.While(number) | cst.IfExp(test=number):
                 pass
             case _:
                 continue
@@ -394,7 +394,7 @@ def _used_elsewhere(
             return not computes and (receiver is None or not inferred(module, receiver).tensor)
         case cst.Element():
             return isinstance(module.parent(module.parent(above)), cst.Return)
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Attribute())]):
+        case cst.Assign([cst.AssignTarget(cst.Attribute())]):
             return True
     return isinstance(above, cst.Return)
 

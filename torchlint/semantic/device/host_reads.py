@@ -119,15 +119,15 @@ def _is_fraction(module: Module, tensor: cst.BaseExpression) -> bool:
             return whole and all(_is_fraction(module, each) for each in known)
         case cst.BinaryOperation(operator=cst.Divide()):
             return True
-        case cst.BinaryOperation(left=left, operator=operator, right=right):
+        case cst.BinaryOperation(left, operator, right):
             linear = isinstance(operator, (cst.Add, cst.Subtract, cst.Multiply))
             return linear and any(_is_fraction(module, each) for each in (left, right))
-        case cst.UnaryOperation(operator=cst.Minus(), expression=inner):
+        case cst.UnaryOperation(cst.Minus(), inner):
             return _is_fraction(module, inner)
-        case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(method)) as func):
+        case cst.Call(cst.Attribute(inner, cst.Name(method)) as func):
             own = method in _FRACTIONS or (method in _KEEPING and _is_fraction(module, inner))
             return own if module.name(func) is None else module.name(func) in _FRACTION_FUNCTIONS
-        case cst.Attribute(value=inner, attr=cst.Name("data")):
+        case cst.Attribute(inner, cst.Name("data")):
             return _is_fraction(module, inner)
     return False
 
@@ -136,11 +136,11 @@ def _bound(module: Module, definition: cst.CSTNode, name: str) -> cst.BaseExpres
     """Return what a plain assignment binds to a name: the element of the tuple that a function of
     the file returns, where it is taken apart."""
     match definition:
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(target))], value=value):
+        case cst.Assign([cst.AssignTarget(cst.Name(target))], value):
             return value if target == name else None
         case cst.Assign(
-            targets=[cst.AssignTarget(target=cst.Tuple(elements=targets))],
-            value=cst.Call() as call,
+            [cst.AssignTarget(cst.Tuple(targets))],
+            cst.Call() as call,
         ):
             names = [module.source_of(each.value) for each in targets]
             callees = callees_of(module, call)
@@ -211,7 +211,7 @@ def _made_number(module: Module, read: cst.CSTNode) -> bool:
     """Say whether what is read is made the number that it is: ``float(x.item())`` is one read."""
     arg = module.parent(read)
     match module.parent(arg) if isinstance(arg, cst.Arg) else None:
-        case cst.Call(func=func, args=[cst.Arg(star="")]):
+        case cst.Call(func, [cst.Arg(star="")]):
             return module.name(func) in ("builtins.float", "builtins.int")
     return False
 
@@ -338,8 +338,8 @@ def _method(module: Module, call: cst.Call) -> tuple[cst.BaseExpression, str, in
     match callees_of(module, call):
         case (
             cst.Lambda(
-                params=cst.Parameters(params=[cst.Param(name=cst.Name(first)), *_]),
-                body=cst.Call(func=cst.Attribute(value=cst.Name(receiver), attr=cst.Name(method))),
+                params=cst.Parameters(params=[cst.Param(cst.Name(first)), *_]),
+                body=cst.Call(cst.Attribute(cst.Name(receiver), cst.Name(method))),
             ),
         ) if (
             first == receiver
@@ -478,9 +478,7 @@ def widened_copy(module: Module, call: cst.Call) -> HostRead | None:
     """Return the copy to host memory that a call casts to float64, in which a GPU is slow:
     ``x.cpu().double()``."""
     match call.func:
-        case cst.Attribute(
-            value=cst.Call() as copy, attr=cst.Name("double" | "to" | "type" as cast)
-        ):
+        case cst.Attribute(cst.Call() as copy, cst.Name("double" | "to" | "type" as cast)):
             wide = cast == "double" or any(
                 module.name(arg.value) in ("torch.float64", "torch.double") for arg in call.args
             )

@@ -46,7 +46,7 @@ def _is_fresh(module: Module, node: cst.BaseExpression | None, at: int | None = 
     """Say whether an expression is a tensor that torch computes or joins on the host, a view or
     a cast of one, or what a function of the project makes so; with `at` that element of a tuple."""
     match node:
-        case cst.Tuple(elements=parts) if at is not None and at < len(parts):
+        case cst.Tuple(parts) if at is not None and at < len(parts):
             return _is_fresh(module, parts[at].value)
         case cst.Name():
             values = values_of_name(module, node)
@@ -85,7 +85,7 @@ def _given_to(module: Module, definition: cst.CSTNode, name: str) -> list[_Bound
 
 def _bound_to(module: Module, definition: cst.CSTNode, name: str) -> _Bound:
     match definition:
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Tuple(elements=parts))], value=value):
+        case cst.Assign([cst.AssignTarget(cst.Tuple(parts))], value):
             at = next((i for i, each in enumerate(parts) if is_name(each.value, name)), None)
             return (value if at is not None else None), at
         case cst.Assign(value=value):

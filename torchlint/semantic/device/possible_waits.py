@@ -155,7 +155,7 @@ def _goes_on(module: Module, call: cst.Call) -> bool:
 def synchroniser(module: Module, call: cst.Call) -> str | None:
     """Return how a call that waits for all work on the device is spelled in full, or None."""
     match call.func:
-        case cst.Attribute(value=cst.Call(func=func), attr=cst.Name("synchronize")) if (
+        case cst.Attribute(cst.Call(func), cst.Name("synchronize")) if (
             module.name(func) in _STREAMS
         ):
             return f"{module.name(func)}().synchronize"
@@ -176,7 +176,7 @@ def scaler_waits(module: Module, call: cst.Call) -> bool | None:
     gradient is infinite: one that is switched off does not, nor does one of a fused optimizer,
     which asks for that on the device; None where a setting decides."""
     match call.func:
-        case cst.Attribute(value=scaler, attr=cst.Name("step" | "get_scale")) if (
+        case cst.Attribute(scaler, cst.Name("step" | "get_scale")) if (
             inferred(module, scaler).kind == "scaler"
         ):
             made = inferred(module, scaler).node
@@ -197,8 +197,8 @@ def _option(module: Module, made: cst.CSTNode | None, name: str) -> cst.BaseExpr
 def _decides(module: Module, asked: cst.BaseExpression) -> bool:
     match asked:
         case cst.Comparison(
-            left=item,
-            comparisons=[cst.ComparisonTarget(operator=cst.In() | cst.NotIn(), comparator=holder)],
+            item,
+            [cst.ComparisonTarget(cst.In() | cst.NotIn(), holder)],
         ):
             # A tensor holds numbers: what is asked for a string is a dict or a named tuple.
             return inferred(module, item).kind in _NUMBERS and tensor_of_device(module, holder)

@@ -244,7 +244,7 @@ def cast_before(module: Module, source: cst.BaseExpression) -> bool:
 
 def _casts(module: Module, node: cst.BaseExpression) -> bool:
     match node:
-        case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(method))) if method in _CASTS:
+        case cst.Call(cst.Attribute(inner, cst.Name(method))) if method in _CASTS:
             known = inferred(module, inner).dtype
             return known is None or known != inferred(module, node).dtype
     return False
@@ -304,7 +304,7 @@ def moved_names(module: Module, source: cst.BaseExpression) -> Iterator[str]:
 def _used_as_tensor(module: Module, read: cst.CSTNode) -> bool:
     above = module.parent(read)
     match above:
-        case cst.Attribute(value=value, attr=cst.Name(value=attr)) if value is read:
+        case cst.Attribute(value, cst.Name(attr)) if value is read:
             return attr in ops.TENSOR_ONLY_METHODS or attr in _WITH_TO
         case cst.Arg(star=""):
             call = module.parent(above)

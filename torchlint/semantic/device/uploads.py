@@ -84,7 +84,7 @@ def _makes_there(module: Module, call: cst.Call, first: cst.BaseExpression) -> b
         given = [inferred(module, arg.value) for arg in call.args]
         return meant.device in (CUDA, ACCEL) and len(given) == 1 and not only_sizes(given)
     match call.func:
-        case cst.Attribute(value=receiver, attr=cst.Name("new" | "new_tensor")):
+        case cst.Attribute(receiver, cst.Name("new" | "new_tensor")):
             data = inferred(module, first).kind in _DATA
             return data and on_device(module, receiver) is True
     return False
@@ -97,21 +97,21 @@ def _maker(module: Module, node: cst.BaseExpression) -> cst.Call | None:
     match node:
         case cst.Call() if _is_sample(module, node):
             return node
-        case cst.Call(func=cst.Attribute(value=receiver, attr=cst.Name(method))) if (
+        case cst.Call(cst.Attribute(receiver, cst.Name(method))) if (
             method in _SAME | _TAKEN and module.name(node.func) is None
         ):
             return _maker(module, receiver)
-        case cst.Call(func=func, args=[first, *rest]):
+        case cst.Call(func, [first, *rest]):
             name = module.name(func) or ""
             if name in ops.DATA_FACTORIES:
                 return None if rest and rest[0].keyword is None else node
             return _maker(module, first.value) if name in ops.ALIASING_FUNCTIONS else None
-        case cst.Subscript(value=value):
+        case cst.Subscript(value):
             return _maker(module, value)
         case cst.Name():
             found = definitions_of(module, node)
             match found[0] if len(found) == 1 else None:
-                case cst.Assign(targets=[cst.AssignTarget(target=cst.Name())], value=value):
+                case cst.Assign([cst.AssignTarget(cst.Name())], value):
                     return _maker(module, value)
     return None
 
@@ -126,7 +126,7 @@ def tensor_data(module: Module, tensor: cst.BaseExpression) -> cst.BaseExpressio
 def _is_sample(module: Module, call: cst.Call) -> bool:
     """Say whether a call draws from a distribution of torch, where its parameters lie."""
     match call.func:
-        case cst.Attribute(value=made, attr=cst.Name("sample" | "rsample")):
+        case cst.Attribute(made, cst.Name("sample" | "rsample")):
             return (inferred(module, made).name or "").startswith("torch.distributions.")
     return False
 
@@ -185,7 +185,7 @@ def _words(module: Module, node: cst.CSTNode) -> _Words | None:
                 return None
             kept = made_once(module, cls, node.attr.value) is not None
             return _NOTHING if kept and not refilled(module, cls, node.attr.value) else None
-        case cst.ListComp(elt=each, for_in=cst.CompFor(iter=iterated, ifs=[], inner_for_in=None)):
+        case cst.ListComp(each, cst.CompFor(iter=iterated, ifs=[], inner_for_in=None)):
             # What a list is computed of: one whose element does not depend on what it goes over,
             # or a new one of the elements of another list, as torch could compute it of a
             # tensor.
@@ -202,15 +202,15 @@ def _operands(node: cst.CSTNode) -> Iterable[cst.CSTNode] | None:
     match node:
         case cst.UnaryOperation(expression=operand):
             return [operand]
-        case cst.BinaryOperation(left=left, right=right):
+        case cst.BinaryOperation(left, right=right):
             return [left, right]
-        case cst.Comparison(left=left, comparisons=others):
+        case cst.Comparison(left, others):
             return [left, *(each.comparator for each in others)]
         case cst.IfExp(body=body, orelse=orelse):
             return [body, orelse]
-        case cst.List(elements=elements) | cst.Tuple(elements=elements) if elements:
+        case cst.List(elements) | cst.Tuple(elements) if elements:
             return [each.value for each in elements]
-        case cst.Subscript(value=value, slice=parts):
+        case cst.Subscript(value, parts):
             return [value, *(part for each in parts for part in _bounds(each.slice))]
     return None
 

@@ -97,18 +97,18 @@ def _is_mask(module: Module, index: cst.BaseExpression) -> bool:
     if value.kind not in ("?", "bool"):
         return False
     match index:
-        case cst.Comparison(left=left, comparisons=[cst.ComparisonTarget(comparator=right)]):
+        case cst.Comparison(left, [cst.ComparisonTarget(comparator=right)]):
             return not inferred(module, left).host and inferred(module, right).kind not in _NAMES
         case cst.BinaryOperation(operator=cst.BitAnd() | cst.BitOr(), left=left, right=right):
             return _is_mask(module, left) or _is_mask(module, right)
-        case cst.UnaryOperation(operator=cst.BitInvert(), expression=inner):
+        case cst.UnaryOperation(cst.BitInvert(), inner):
             return _is_mask(module, inner)
         case cst.Name() | cst.Attribute():
             if value.kind == "?" and called(last_name(index), MASK):
                 return True
             definition = sole_definition(module, index) if isinstance(index, cst.Name) else None
             return definition is not None and _is_mask(module, definition)
-        case cst.Call(func=cst.Attribute(attr=cst.Name("bool")), args=[]):
+        case cst.Call(cst.Attribute(attr=cst.Name("bool")), []):
             return True
     return False
 

@@ -296,7 +296,7 @@ def _family(module: Module, receiver: cst.BaseExpression) -> list[Definition]:
     first."""
     cls = module.class_of(receiver)
     match receiver:
-        case cst.Name("self" | "cls") | cst.Call(func=cst.Name("super")) if cls is not None:
+        case cst.Name("self" | "cls") | cst.Call(cst.Name("super")) if cls is not None:
             return list(classes_of_instance(module, Value("object", node=cls)))
     return list(classes_of_instance(module, inferred(module, receiver)))
 

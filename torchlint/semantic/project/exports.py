@@ -163,9 +163,7 @@ def callers(module: Module, cls: str, method: str) -> Iterator[Caller]:
     found = _class(module, cls)
     for call in module.within(found.body, cst.Call, nested=True) if found is not None else ():
         match call:
-            case cst.Call(func=cst.Attribute(value=cst.Name("self"), attr=cst.Name(name))) if (
-                name == method
-            ):
+            case cst.Call(cst.Attribute(cst.Name("self"), cst.Name(name))) if name == method:
                 function = module.function(call)
                 if function is None or function.name.value != method:
                     yield Caller(heat_of(module, call), no_grad(module, call), call, module)

@@ -79,9 +79,9 @@ def _is_idle(node: ast.stmt) -> bool:
     """Say whether a statement does nothing: a docstring, ``pass``, ``...``, and ``raise
     NotImplementedError`` too."""
     match node:
-        case ast.Pass() | ast.Expr(value=ast.Constant()):
+        case ast.Pass() | ast.Expr(ast.Constant()):
             return True
-        case ast.Raise(exc=ast.Call(func=ast.Name(name)) | ast.Name(name)):
+        case ast.Raise(ast.Call(ast.Name(name)) | ast.Name(name)):
             return name == "NotImplementedError"
     return False
 

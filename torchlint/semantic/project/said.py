@@ -204,7 +204,7 @@ class Said:
                 self._read(node, around)
             case ast.Attribute():
                 self._take(node, place, around)
-            case ast.Constant(value=value):
+            case ast.Constant(value):
                 if isinstance(value, str):
                     self._quote(value, place)
             case ast.Call():
@@ -352,10 +352,10 @@ class Said:
         and what is taken of an object's dictionary or the loaded modules."""
         level = "" if around in TOP else around
         match node:
-            case ast.Assign(targets=[ast.Name(name) as target], value=value):
+            case ast.Assign([ast.Name(name) as target], value):
                 self._given[level, name].append(value)
                 self._assigned.add(target)
-            case ast.Name(id=name) if node not in self._assigned:
+            case ast.Name(name) if node not in self._assigned:
                 self._given[level, name].append(None)
             case ast.arg(arg=name):
                 self._given[level, name].append(None)
@@ -365,8 +365,8 @@ class Said:
             case ast.Subscript() if module := _of_loaded(node):
                 self._modules.append((module, around))
             case ast.Subscript(
-                value=ast.Attribute(value=value, attr="__dict__") as names,
-                slice=ast.Constant(value=str(name)),
+                ast.Attribute(value, "__dict__") as names,
+                ast.Constant(str(name)),
             ):
                 self.attributes[name].add((_dotted(value), around))
                 self._by_key.add(names)
@@ -374,13 +374,13 @@ class Said:
     def _patterns(self, node: ast.expr | None, around: str, depth: int) -> set[str]:
         """Return patterns of the texts that an expression may be."""
         match node:
-            case ast.Constant(value=str(text)):
+            case ast.Constant(str(text)):
                 return {re.escape(text.lstrip("."))}
-            case ast.BinOp(left=ast.Constant(value=str(text)), op=ast.Mod()):
+            case ast.BinOp(ast.Constant(str(text)), ast.Mod()):
                 return {_ANYTHING.join(map(re.escape, re.split(r"%\w", text)))}
-            case ast.Call(func=ast.Attribute(value=ast.Constant(value=str(text)), attr="format")):
+            case ast.Call(ast.Attribute(ast.Constant(str(text)), "format")):
                 return {_ANYTHING.join(map(re.escape, re.split(r"\{.*?\}", text)))}
-            case ast.BinOp(left=left, op=ast.Add(), right=right):
+            case ast.BinOp(left, ast.Add(), right):
                 before, after = (self._patterns(each, around, depth) for each in (left, right))
                 few = len(before) * len(after) <= _MOST_NAMES
                 return {first + last for first in before for last in after} if few else {_ANYTHING}
@@ -467,7 +467,7 @@ def _arguments(call: ast.Call) -> _Arguments:
 def _is_guard(node: ast.AST) -> TypeGuard[ast.If]:
     """Say whether a statement runs what it holds only where the file itself is run."""
     match node:
-        case ast.If(test=ast.Compare(ast.Name("__name__"), [ast.Eq()])):
+        case ast.If(ast.Compare(ast.Name("__name__"), [ast.Eq()])):
             return True
     return False
 
@@ -493,7 +493,7 @@ def _short(pattern: str) -> str:
 def _of_loaded(node: ast.AST) -> ast.expr | None:
     """Return what names the module that a node takes of those that are loaded, but for its own."""
     match node:
-        case ast.Subscript(value=ast.Attribute(value=ast.Name("sys"), attr="modules"), slice=named):
+        case ast.Subscript(ast.Attribute(ast.Name("sys"), "modules"), named):
             own = isinstance(named, ast.Name) and named.id == "__name__"
             return named if isinstance(node.ctx, ast.Load) and not own else None
     return None

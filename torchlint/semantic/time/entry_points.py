@@ -87,7 +87,7 @@ def _needs(small: cst.CSTNode) -> Iterator[tuple[str, tuple[str, ...]]]:
             taken = names if isinstance(names, Sequence) else ()
             parts = tuple(dotted_text(each.name) or "" for each in taken) or ("*",)
             yield "." * len(small.relative) + (dotted_text(small.module) or ""), parts
-        case cst.Import(names=names):
+        case cst.Import(names):
             yield from ((dotted_text(each.name) or "", ()) for each in names)
 
 

@@ -445,7 +445,7 @@ class HeatMap:
         for name in self.tree.named(function.name.value):
             method = self.tree.parents[name]
             match self.tree.parents.get(method):
-                case cst.Arg(value=cst.Attribute(value=cst.Name("self")) as given) as arg:
+                case cst.Arg(cst.Attribute(cst.Name("self")) as given) as arg:
                     call = self.tree.parents[arg]
                     if (
                         given is method

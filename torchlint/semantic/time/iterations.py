@@ -129,17 +129,15 @@ class Iterations:
             return length
         parts: list[cst.BaseExpression | None] = [None]
         match node:
-            case cst.ListComp(elt=part, for_in=each) | cst.GeneratorExp(elt=part, for_in=each) if (
+            case cst.ListComp(part, each) | cst.GeneratorExp(part, each) if (
                 each.inner_for_in is None and part.deep_equals(each.target)
             ):
                 parts = [each.iter]  # A choice of these; others may be made up to try something.
-            case cst.Call(args=[cst.Arg(value=value), *_]) if (
-                self.names.name(node.func) in _WRAPPERS
-            ):
+            case cst.Call(args=[cst.Arg(value), *_]) if self.names.name(node.func) in _WRAPPERS:
                 parts = [value]
-            case cst.IfExp(body=one, orelse=other) | cst.BooleanOperation(left=one, right=other):
+            case cst.IfExp(body=one, orelse=other) | cst.BooleanOperation(one, right=other):
                 parts = [one, other]
-            case cst.Name(value=name):
+            case cst.Name(name):
                 made = definitions_of(self.module, node)
                 parts = [part for each in made for part in self._given(each, name)] or parts
         found = [None if part is None else self._most(part, depth - 1) for part in parts]
@@ -149,7 +147,7 @@ class Iterations:
         """Yield what a name is given: by an assignment, or as a parameter, by its default and by
         the calls in the file."""
         match definition:
-            case cst.Assign(targets=[cst.AssignTarget(target=cst.Name())], value=value):
+            case cst.Assign([cst.AssignTarget(cst.Name())], value):
                 yield value
             case cst.FunctionDef():
                 yield next(
@@ -331,7 +329,7 @@ class Iterations:
         above = self.tree.parents.get(read)
         match above, self.tree.parents.get(above) if above is not None else None:
             case cst.BinaryOperation(operator=cst.Add()), cst.Assign(
-                targets=[cst.AssignTarget(target=cst.Name(value=name))], value=value
+                [cst.AssignTarget(cst.Name(name))], value
             ):
                 return name == read.value and value is above
         return False

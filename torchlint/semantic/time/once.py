@@ -59,7 +59,7 @@ def _started(module: Module, function: cst.FunctionDef) -> Iterator[cst.Call | N
         match arg, call:
             case cst.Arg(keyword=cst.Name("target")), cst.Call():
                 yield call
-            case _, cst.Call(func=func) if module.name(func) in _SPAWN:
+            case _, cst.Call(func) if module.name(func) in _SPAWN:
                 yield call
             case _ if name is not function.name:
                 yield None

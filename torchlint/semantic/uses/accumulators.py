@@ -295,7 +295,7 @@ def keeps_its_values(module: Module, detached: cst.BaseExpression, kept: cst.CST
     graph) does not.
     """
     match detached:
-        case cst.Call(func=cst.Attribute(value=cst.Name() as loss, attr=cst.Name("detach"))):
+        case cst.Call(cst.Attribute(cst.Name() as loss, cst.Name("detach"))):
             value = inferred(module, detached)
         case _:
             return False

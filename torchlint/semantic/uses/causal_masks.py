@@ -75,19 +75,19 @@ def _triangle(module: Module, node: cst.BaseExpression | None) -> Triangle | Non
     match node:
         case cst.Name():
             return _named(module, node)
-        case cst.Attribute(value=cst.Name("self"), attr=cst.Name(name)):
+        case cst.Attribute(cst.Name("self"), cst.Name(name)):
             return _triangle_of_attribute(module, node, name)
-        case cst.Attribute(value=inner, attr=cst.Name("T" | "mT")):
+        case cst.Attribute(inner, cst.Name("T" | "mT")):
             return _turned(_triangle(module, inner))
-        case cst.Subscript(value=inner) if _from_the_start(node):
+        case cst.Subscript(inner) if _from_the_start(node):
             return _triangle(module, inner)
-        case cst.UnaryOperation(operator=cst.BitInvert(), expression=inner):
+        case cst.UnaryOperation(cst.BitInvert(), inner):
             found = _triangle(module, inner)
             return found.each(_negated, True) if found is not None and found.boolean else None
-        case cst.UnaryOperation(operator=cst.Minus(), expression=inner):
+        case cst.UnaryOperation(cst.Minus(), inner):
             found = _triangle(module, inner)
             return found.each(float.__neg__) if found is not None and not found.boolean else None
-        case cst.Comparison(left=left, comparisons=[comparison]):
+        case cst.Comparison(left, [comparison]):
             test = _TESTS.get(type(comparison.operator))
             found, limit = _triangle(module, left), _number(module, comparison.comparator)
             if test is None or found is None or limit is None:
@@ -106,7 +106,7 @@ def _named(module: Module, read: cst.Name) -> Triangle | None:
     found: list[Triangle | None] = []
     for made in definitions_of(module, read):
         match made:
-            case cst.Assign(targets=[cst.AssignTarget(target=cst.Name())], value=value):
+            case cst.Assign([cst.AssignTarget(cst.Name())], value):
                 pass
             case cst.AnnAssign(value=cst.BaseExpression() as value):
                 pass
@@ -168,7 +168,7 @@ def _from_the_start(node: cst.Subscript) -> bool:
         match element.slice:
             case cst.Slice(lower=None, step=None):
                 pass
-            case cst.Index(value=cst.Name("None") | cst.Ellipsis()):
+            case cst.Index(cst.Name("None") | cst.Ellipsis()):
                 pass
             case _:
                 return False
@@ -336,6 +336,6 @@ def _returned(module: Module, node: cst.BaseExpression) -> Triangle | None:
 def _number(module: Module, node: cst.BaseExpression | None) -> float | None:
     """Return the number that an expression spells."""
     match node:
-        case cst.Attribute(value=cst.Call(func=kind), attr=cst.Name("min")):
+        case cst.Attribute(cst.Call(kind), cst.Name("min")):
             return -math.inf if module.name(kind) == "torch.finfo" else None
     return spelled_number(module, node)

@@ -57,13 +57,11 @@ def _leaves(module: Module, call: cst.Call, index: int) -> bool:
     above = module.parent(call)
     match above:
         case cst.Subscript(
-            value=value,
-            slice=[cst.SubscriptElement(slice=cst.Index(value=cst.Integer(value=taken)))],
+            value,
+            [cst.SubscriptElement(cst.Index(cst.Integer(taken)))],
         ) if value is call:
             return int(taken) != index
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Tuple(elements=elements))]) if (
-            len(elements) > index
-        ):
+        case cst.Assign([cst.AssignTarget(cst.Tuple(elements))]) if len(elements) > index:
             target = elements[index].value
             return isinstance(target, cst.Name) and all(
                 dropped_result(module, read) for read in readers_of(module, above, target.value)

@@ -94,9 +94,9 @@ def asked_for_type(module: Module, node: cst.BaseExpression) -> bool:
 def holds_device_tensors(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether a list or tuple holds tensors that are on the accelerator."""
     match node:
-        case cst.List(elements=elements) | cst.Tuple(elements=elements):
+        case cst.List(elements) | cst.Tuple(elements):
             return any(on_device(module, element.value) is True for element in elements)
-        case cst.ListComp(elt=elt) | cst.GeneratorExp(elt=elt):
+        case cst.ListComp(elt) | cst.GeneratorExp(elt):
             return on_device(module, elt) is True
     value = inferred(module, node)
     item = value.item
@@ -112,7 +112,7 @@ def _is_flat(module: Module, node: cst.BaseExpression) -> bool:
         case cst.Name():
             definition = sole_definition(module, node)
             return definition is not None and _is_flat(module, definition)
-        case cst.Call(func=func):
+        case cst.Call(func):
             return module.name(func) in _FLAT
     return False
 
@@ -121,17 +121,15 @@ def base_of_views(module: Module, node: cst.BaseExpression) -> cst.BaseExpressio
     """Return the expression of which one is a view or a part, or may be the tensor itself."""
     while True:
         match node:
-            case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(value=name))) if (
-                module.name(node.func) is None
-            ):
+            case cst.Call(cst.Attribute(inner, cst.Name(name))) if module.name(node.func) is None:
                 if name not in ops.ALIASING_METHODS:
                     return node
                 node = inner
-            case cst.Call(func=func, args=[cst.Arg(value=inner), *_]) if (
+            case cst.Call(func, [cst.Arg(inner), *_]) if (
                 module.name(func) in ops.ALIASING_FUNCTIONS
             ):
                 node = inner
-            case cst.Subscript(value=inner):
+            case cst.Subscript(inner):
                 node = inner
             case _:
                 return node
@@ -203,7 +201,7 @@ def _read(module: Module, use: cst.CSTNode) -> ElementRead | None:
 def _innermost(read: cst.Call) -> cst.Call:
     """Return ``x.item()`` of ``float(x.item())``, where x is to be a number."""
     match read:
-        case cst.Call(args=[cst.Arg(value=cst.Call(func=cst.Attribute(attr=cst.Name("item"))))]):
+        case cst.Call(args=[cst.Arg(cst.Call(cst.Attribute(attr=cst.Name("item"))))]):
             inner = read.args[0].value
             return inner if isinstance(inner, cst.Call) else read
     return read
@@ -220,13 +218,10 @@ def _exactly(
     holder: cst.CSTNode, node: cst.CSTNode, iterated: cst.CSTNode
 ) -> TypeGuard[cst.BaseExpression]:
     match holder:
-        case (
-            cst.ListComp(
-                elt=elt, for_in=cst.CompFor(iter=at, ifs=[], inner_for_in=None, asynchronous=None)
-            )
-            | cst.GeneratorExp(
-                elt=elt, for_in=cst.CompFor(iter=at, ifs=[], inner_for_in=None, asynchronous=None)
-            )
+        case cst.ListComp(
+            elt, cst.CompFor(iter=at, ifs=[], inner_for_in=None, asynchronous=None)
+        ) | cst.GeneratorExp(
+            elt, cst.CompFor(iter=at, ifs=[], inner_for_in=None, asynchronous=None)
         ):
             return elt is node and at is iterated
     return False

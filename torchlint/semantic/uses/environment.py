@@ -43,7 +43,7 @@ def for_environment(module: Module, node: cst.CSTNode) -> bool:
 def _steps(module: Module, call: cst.Call) -> bool:
     """Say whether a call is one step of an environment, not of an optimizer or a scheduler."""
     match call.func:
-        case cst.Attribute(value=receiver, attr=cst.Name(value="step")) if call.args:
+        case cst.Attribute(receiver, cst.Name("step")) if call.args:
             name = (dotted_text(receiver) or "").rpartition(".")[2]
             torchs = called(name, OPTIMIZER) or called(name, SCALER) or "sched" in name.lower()
             return not torchs and inferred(module, receiver).kind not in _NO_WORLDS
@@ -107,7 +107,7 @@ def _reads_action(module: Module, call: cst.Call) -> bool:
     """Say whether a method hands a value over to an environment that may be on the device: what a
     distribution draws is of no known place."""
     match call.func:
-        case cst.Attribute(value=tensor, attr=cst.Name(value=method)) if method in _READS:
+        case cst.Attribute(tensor, cst.Name(method)) if method in _READS:
             value = inferred(module, tensor)
             unknown = value.tensor or value.kind == "?"
             return unknown and lives(module, value) is not False and for_environment(module, call)

@@ -71,9 +71,8 @@ def _straight(lines: list[ast.stmt]) -> Iterator[ast.stmt]:
 def _changed(node: ast.AST) -> str:
     """Return the attribute of an object of which a node changes a part, or to which it appends."""
     match node:
-        case (
-            ast.Subscript(value=ast.Attribute(attr=name), ctx=ast.Store())
-            | ast.Call(func=ast.Attribute(value=ast.Attribute(attr=name), attr="append"))
+        case ast.Subscript(ast.Attribute(attr=name), ctx=ast.Store()) | ast.Call(
+            ast.Attribute(ast.Attribute(attr=name), "append")
         ):
             return name
     return ""

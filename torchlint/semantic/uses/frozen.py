@@ -74,9 +74,9 @@ def frozen_names(module: Module, function: cst.CSTNode) -> dict[str, cst.CSTNode
             found[network] = loop
     for call in module.within(body, cst.Call):
         match call:
-            case cst.Call(
-                func=cst.Attribute(attr=cst.Name("requires_grad_")), args=[cst.Arg(value=given)]
-            ) if _is_off(module, call, given):
+            case cst.Call(cst.Attribute(attr=cst.Name("requires_grad_")), [cst.Arg(given)]) if (
+                _is_off(module, call, given)
+            ):
                 texts = map(dotted_text, _named(module, call))
                 found |= dict.fromkeys((text for text in texts if text is not None), call)
     return {
@@ -310,7 +310,7 @@ def _without_gradient(module: Module, parameter: cst.Call) -> bool:
 def _whose_parameters(node: cst.BaseExpression) -> str | None:
     """Return the network over whose parameters a loop goes."""
     match node:
-        case cst.Call(func=cst.Attribute(value=owner, attr=cst.Name(name))) if name in _GIVES:
+        case cst.Call(cst.Attribute(owner, cst.Name(name))) if name in _GIVES:
             return dotted_text(owner)
     return None
 
@@ -320,21 +320,15 @@ def _switches(module: Module, line: cst.CSTNode, loop: cst.For) -> bool:
     names = [name.value for name in module.within(loop.target, cst.Name)]
     match line:
         case cst.SimpleStatementLine(
-            body=[
+            [
                 cst.Assign(
-                    targets=[
-                        cst.AssignTarget(
-                            target=cst.Attribute(
-                                value=cst.Name(each), attr=cst.Name("requires_grad")
-                            )
-                        )
-                    ],
-                    value=given,
+                    [cst.AssignTarget(cst.Attribute(cst.Name(each), cst.Name("requires_grad")))],
+                    given,
                 )
                 | cst.Expr(
-                    value=cst.Call(
-                        func=cst.Attribute(value=cst.Name(each), attr=cst.Name("requires_grad_")),
-                        args=[cst.Arg(value=given)],
+                    cst.Call(
+                        cst.Attribute(cst.Name(each), cst.Name("requires_grad_")),
+                        [cst.Arg(given)],
                     )
                 )
             ]
@@ -440,11 +434,11 @@ def _switched_off(module: Module, node: cst.CSTNode) -> set[str]:
     """Return the words of what a statement may switch the gradients off for."""
     match node:
         case cst.Assign(
-            targets=[cst.AssignTarget(target=cst.Attribute(attr=cst.Name("requires_grad"))), *_],
-            value=cst.Name("False"),
+            [cst.AssignTarget(cst.Attribute(attr=cst.Name("requires_grad"))), *_],
+            cst.Name("False"),
         ):
             return _looped(module, node)
-        case cst.Call(func=func, args=args) as call:
+        case cst.Call(func, args) as call:
             method = func.attr.value if isinstance(func, cst.Attribute) else dotted_text(func) or ""
             off = method == "requires_grad_" and [dotted_text(a.value) for a in args[:1]] == [
                 "False"

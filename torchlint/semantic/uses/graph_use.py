@@ -166,13 +166,13 @@ class _GraphSearch(ValueSearch):
 
     def used(self, node: cst.CSTNode, above: cst.CSTNode) -> None:
         match above:
-            case cst.AugAssign(target=target):
+            case cst.AugAssign(target):
                 self.bound(target, above)
             case cst.If() | cst.While() | cst.Assert() | cst.Raise():
                 self.end(GraphOutcome.DROPPED)
             case cst.Return():
                 self._given_back(above)
-            case cst.Subscript(value=value) if value is node:
+            case cst.Subscript(value) if value is node:
                 if not _stored_to(self.module, above):
                     self.value(above)
             case _ if written_out(self.module, above):
@@ -241,13 +241,11 @@ class _GraphSearch(ValueSearch):
         """Follow the first of two tensors, of which the second is of positions."""
         above = self.module.parent(call)
         match above:
-            case cst.Subscript(
-                slice=[cst.SubscriptElement(slice=cst.Index(value=cst.Integer(value="1")))]
-            ):
+            case cst.Subscript(slice=[cst.SubscriptElement(cst.Index(cst.Integer("1")))]):
                 self.end(GraphOutcome.DROPPED)
-            case cst.Attribute(attr=cst.Name(value="indices")):
+            case cst.Attribute(attr=cst.Name("indices")):
                 self.end(GraphOutcome.DROPPED)
-            case cst.Assign(targets=[cst.AssignTarget(target=cst.Tuple(elements=[first, second]))]):
+            case cst.Assign([cst.AssignTarget(cst.Tuple([first, second]))]):
                 if any(
                     readers_of(self.module, above, name.value)
                     for name in self.module.within(second, cst.Name)
@@ -385,7 +383,7 @@ class _GraphSearch(ValueSearch):
 
     def bound(self, target: cst.CSTNode, definition: cst.CSTNode) -> None:
         match target:
-            case cst.Subscript(value=value):
+            case cst.Subscript(value):
                 self.container(value)
             case cst.Attribute():
                 self._kept(target)
@@ -398,7 +396,7 @@ class _GraphSearch(ValueSearch):
         match node:
             case cst.Attribute():
                 self._kept(node)
-            case cst.Name(value=name):
+            case cst.Name(name):
                 made = definitions_of(self.module, node)
                 if not made or any(isinstance(each, cst.FunctionDef) for each in made):
                     self.end(GraphOutcome.UNKNOWN)
@@ -523,7 +521,7 @@ def _computed_without_graph(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether the function that computes a value records no graph for it: it gives positions,
     truth values or samples, detaches it, or was given it as it is."""
     match node:
-        case cst.Name(value=name):
+        case cst.Name(name):
             made = definitions_of(module, node)
             return bool(made) and all(
                 each is module.function(node)
@@ -534,17 +532,15 @@ def _computed_without_graph(module: Module, node: cst.BaseExpression) -> bool:
                 )
                 for each in made
             )
-        case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(value=method))) if (
-            module.name(node.func) is None
-        ):
+        case cst.Call(cst.Attribute(inner, cst.Name(method))) if module.name(node.func) is None:
             if method in _CUTS or method in _WHOLE:
                 return True
             if method == "sample":
                 return inferred(module, node).grad is False
             return method in ops.ALIASING_METHODS and _computed_without_graph(module, inner)
-        case cst.Call(func=func):
+        case cst.Call(func):
             return (module.name(func) or "") in _FUNCTIONS_CUT
-        case cst.Attribute(attr=cst.Name(value=attr)):
+        case cst.Attribute(attr=cst.Name(attr)):
             return attr in _CUTS
     return False
 
@@ -561,7 +557,7 @@ def _read_at_once(node: cst.CSTNode, above: cst.CSTNode) -> bool:
     """Say whether the host reads a value where it stands: compares it, formats it, indexes with
     it."""
     match above:
-        case cst.UnaryOperation(operator=cst.Not()) | cst.IfExp():
+        case cst.UnaryOperation(cst.Not()) | cst.IfExp():
             return isinstance(above, cst.UnaryOperation) or above.test is node
         case cst.BinaryOperation(
             operator=cst.Modulo(), left=cst.SimpleString() | cst.ConcatenatedString()

@@ -55,7 +55,7 @@ def _region(module: Module, node: cst.CSTNode) -> cst.With | cst.FunctionDef | N
 
 def _switches_off(module: Module, expression: cst.BaseExpression) -> bool:
     match expression:
-        case cst.Call(func=func, args=[]):
+        case cst.Call(func, []):
             return module.name(func) in torch_names.NO_GRAD
     return module.name(expression) in torch_names.NO_GRAD
 
@@ -74,10 +74,10 @@ def _is_computed(
 ) -> bool:
     """Say whether an expression gives a tensor that an operation in a block has made."""
     match node:
-        case cst.Name(value=name):
+        case cst.Name(name):
             found = definitions_of(module, node)
             return bool(found) and all(_is_bound(module, each, name, region) for each in found)
-        case cst.Call(func=func):
+        case cst.Call(func):
             name = module.name(func) or ""
             if name in ops.COMPUTING_FUNCTIONS:
                 return True
@@ -91,9 +91,9 @@ def _is_computed(
             value, callee = inferred(module, node), inferred(module, func)
             loss = value.kind in _TENSORS and value.origin == "loss" and callee.kind in _CALLABLE
             return loss and bool(node.args) and not says(module, _SWITCHED_ON)
-        case cst.BinaryOperation() | cst.UnaryOperation(operator=cst.Minus()):
+        case cst.BinaryOperation() | cst.UnaryOperation(cst.Minus()):
             return inferred(module, node).kind in _TENSORS
-        case cst.Subscript(value=inner):
+        case cst.Subscript(inner):
             return _is_computed(module, inner, region)
     return False
 
@@ -107,8 +107,8 @@ def _is_bound(
     if not module.is_within(made, region.body):
         return False
     match made:
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=bound))], value=value):
+        case cst.Assign([cst.AssignTarget(cst.Name(bound))], value):
             return bound == name and _is_computed(module, value, region)
-        case cst.AugAssign(target=cst.Name() as target):
+        case cst.AugAssign(cst.Name() as target):
             return _is_computed(module, target, region)
     return False

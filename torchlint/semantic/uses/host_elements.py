@@ -110,7 +110,7 @@ def one_of_older(module: Module, node: cst.BaseExpression) -> bool:
     if not isinstance(loop, cst.For) or loop_kind(module, loop) is not LoopKind.OTHER:
         return False
     match node:
-        case cst.Subscript(value=cst.Name() as whole, slice=position):
+        case cst.Subscript(cst.Name() as whole, position):
             pass
         case _:
             return False
@@ -238,24 +238,24 @@ class _Elements:
                 return []
             case cst.Name():
                 return self._named(node)
-            case cst.Attribute(value=value, attr=cst.Name("data")):
+            case cst.Attribute(value, cst.Name("data")):
                 return self.taken(value)
-            case cst.Subscript(value=value):
+            case cst.Subscript(value):
                 if self._positions(node) > _POSITIONS:
                     raise _UnknownError
                 return self.taken(value)
-            case cst.UnaryOperation(operator=cst.Minus() | cst.BitInvert(), expression=inner):
+            case cst.UnaryOperation(cst.Minus() | cst.BitInvert(), inner):
                 return self.taken(inner)
-            case cst.BinaryOperation(left=left, operator=operator, right=right) if isinstance(
+            case cst.BinaryOperation(left, operator, right) if isinstance(
                 operator, _WHOLE
             ) and self._is_whole(node):
                 return self.taken(left) + self.taken(right)
-            case cst.Comparison(left=left, comparisons=[cst.ComparisonTarget() as target]):
+            case cst.Comparison(left, [cst.ComparisonTarget() as target]):
                 if isinstance(target.operator, (cst.Is, cst.IsNot, cst.In, cst.NotIn)):
                     raise _UnknownError
                 return self.taken(left) + self.taken(target.comparator)
-            case cst.Call(func=cst.Attribute(value=value, attr=cst.Name(value=method))) if (
-                not node.args and (method in _EXACT or method == "cpu")
+            case cst.Call(cst.Attribute(value, cst.Name(method))) if not node.args and (
+                method in _EXACT or method == "cpu"
             ):
                 return self.taken(value)
         if self._is_of_host(node):
@@ -344,21 +344,21 @@ class _Elements:
                 if not isinstance(held, cst.Subscript):
                     return False
                 return inferred(self.module, held.value).kind in _LOOKED_UP
-            case cst.Attribute(attr=cst.Name(value=method)):
+            case cst.Attribute(attr=cst.Name(method)):
                 call = self.module.parent(above)
                 return isinstance(call, cst.Call) and call.func is above and method in _READS
             case cst.Arg():
                 return self.module.called(self.module.parent(above)) in _CASTS
             case cst.FormattedStringExpression(conversion=None):
                 return inferred(self.module, node).rank == 0
-            case cst.UnaryOperation(operator=cst.Not()) | cst.BooleanOperation():
+            case cst.UnaryOperation(cst.Not()) | cst.BooleanOperation():
                 return True
         return isinstance(above, _TESTS) and above.test is node
 
 
 def _is_negative(index: cst.BaseExpression) -> bool:
     match index:
-        case cst.UnaryOperation(operator=cst.Minus(), expression=cst.Integer()):
+        case cst.UnaryOperation(cst.Minus(), cst.Integer()):
             return True
     return False
 
@@ -381,13 +381,13 @@ def _stays(module: Module, node: cst.BaseExpression, loop: cst.CSTNode) -> bool:
         match made:
             case cst.BinaryOperation() | cst.Comparison():
                 return True
-            case cst.UnaryOperation(operator=cst.Minus() | cst.BitInvert()):
+            case cst.UnaryOperation(cst.Minus() | cst.BitInvert()):
                 return True
-            case cst.Call(func=func) if (name := module.name(func)) is not None:
+            case cst.Call(func) if (name := module.name(func)) is not None:
                 return name in _FRESH_FUNCTIONS
-            case cst.Call(func=func) if inferred(module, func).kind == "module":
+            case cst.Call(func) if inferred(module, func).kind == "module":
                 return inferred(module, func).name in _WEIGHTED
-            case cst.Call(func=cst.Attribute(value=value, attr=cst.Name(value=method))):
+            case cst.Call(cst.Attribute(value, cst.Name(method))):
                 return method in _FRESH and inferred(module, value).tensor
         return False
     found = definitions_of(module, made)

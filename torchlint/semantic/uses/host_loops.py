@@ -103,15 +103,12 @@ def _writes(module: Module, node: cst.CSTNode) -> bool:
     """Say whether something is written into a tensor, or a tensor given to a function that may do
     so."""
     match node:
-        case (
-            cst.AssignTarget(target=cst.Subscript(value=into))
-            | cst.AugAssign(target=cst.Subscript(value=into))
-        ):
+        case cst.AssignTarget(cst.Subscript(into)) | cst.AugAssign(cst.Subscript(into)):
             value = inferred(module, into)
             return value.tensor and not value.host
-        case cst.AugAssign(target=cst.Name() as into):
+        case cst.AugAssign(cst.Name() as into):
             return on_device(module, into) is True
-        case cst.Call(func=cst.Attribute(attr=cst.Name(value=method))) if method.endswith("_"):
+        case cst.Call(cst.Attribute(attr=cst.Name(method))) if method.endswith("_"):
             return True
         case cst.Call() if module.name(node.func) is None and not isinstance(
             node.func, cst.Attribute
@@ -245,18 +242,18 @@ class _LoopSearch:
             case cst.Comparison() | cst.BinaryOperation(operator=cst.BitAnd() | cst.BitOr()):
                 self._refuse_mixed(above)
                 return True if isinstance(self.module.parent(above), _TESTS) else above
-            case cst.ComparisonTarget() | cst.UnaryOperation(operator=cst.BitInvert()):
+            case cst.ComparisonTarget() | cst.UnaryOperation(cst.BitInvert()):
                 return above
-            case cst.Subscript(value=value) if value is node:
+            case cst.Subscript(value) if value is node:
                 self._refuse_mixed(above)
                 return above
             case cst.Index():
                 return self._index(above)
-            case cst.Attribute(value=value) if value is node:
+            case cst.Attribute(value) if value is node:
                 return self._member(above)
             case cst.Arg():
                 return self._argument(above)
-            case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))]) if depth:
+            case cst.Assign([cst.AssignTarget(cst.Name(name))]) if depth:
                 reads = readers_of(self.module, above, name)
                 if not all(self.module.is_within(read, self.loop) for read in reads):
                     raise _UnknownError
@@ -270,7 +267,7 @@ class _LoopSearch:
         match above:
             case cst.For(iter=iterated):
                 return above is self.loop and iterated is node
-            case cst.UnaryOperation(operator=cst.Not()):
+            case cst.UnaryOperation(cst.Not()):
                 return True
             case cst.FormattedStringExpression(conversion=None):
                 # The text of a tensor with dimensions names its device.
@@ -338,7 +335,7 @@ class _LoopSearch:
         ):
             return False
         match call.func:
-            case cst.Attribute(attr=cst.Name(value=method)) if name is None and (
+            case cst.Attribute(attr=cst.Name(method)) if name is None and (
                 method in ops.having("compare")
             ):
                 self._refuse_mixed(call)
@@ -367,13 +364,13 @@ def _number_of(module: Module, taken: cst.Subscript) -> cst.BaseExpression | Non
     above = module.parent(taken)
     call = module.parent(above)
     match above, call:
-        case cst.Attribute(attr=cst.Name("size")), cst.Call(args=[cst.Arg(value=cst.Integer("0"))]):
+        case cst.Attribute(attr=cst.Name("size")), cst.Call(args=[cst.Arg(cst.Integer("0"))]):
             return call
         case cst.Attribute(attr=cst.Name("size")), cst.Call(args=[]):
             return _first(module, call)
         case cst.Attribute(attr=cst.Name("shape")), _:
             return _first(module, above)
-        case cst.Arg(), cst.Call(func=func) if module.name(func) == "builtins.len":
+        case cst.Arg(), cst.Call(func) if module.name(func) == "builtins.len":
             return call
     return None
 
@@ -381,8 +378,8 @@ def _number_of(module: Module, taken: cst.Subscript) -> cst.BaseExpression | Non
 def _first(module: Module, node: cst.CSTNode) -> cst.BaseExpression | None:
     above = module.parent(node)
     match above:
-        case cst.Subscript(
-            value=value, slice=[cst.SubscriptElement(slice=cst.Index(value=cst.Integer("0")))]
-        ) if value is node:
+        case cst.Subscript(value, [cst.SubscriptElement(cst.Index(cst.Integer("0")))]) if (
+            value is node
+        ):
             return above
     return None

@@ -186,8 +186,8 @@ def asks_value(module: Module, place: cst.CSTNode) -> bool:
 def _is_container(module: Module, node: cst.BaseExpression) -> bool:
     match node:
         case cst.Comparison(
-            left=cst.SimpleString(),
-            comparisons=[cst.ComparisonTarget(operator=cst.In() | cst.NotIn(), comparator=table)],
+            cst.SimpleString(),
+            [cst.ComparisonTarget(cst.In() | cst.NotIn(), table)],
         ):
             return inferred(module, table).kind == "dict"
     return inferred(module, node).kind in ("dict", "list", "tuple")
@@ -201,11 +201,11 @@ def _asks_what_came(module: Module, test: cst.BaseExpression) -> bool:
     """Say whether a test asks for the kind of a value, or whether a text came in place of it, which
     is written out where it comes from: ``results == "exhausted"``."""
     match test:
-        case cst.Call(func=cst.Name("isinstance")):
+        case cst.Call(cst.Name("isinstance")):
             return True
         case cst.Comparison(
-            left=cst.Name() as name,
-            comparisons=[cst.ComparisonTarget(comparator=cst.SimpleString() as text)],
+            cst.Name() as name,
+            [cst.ComparisonTarget(comparator=cst.SimpleString() as text)],
         ):
             made = [each for each in definitions_of(module, name) if isinstance(each, cst.Assign)]
             return any(_or_text(module, each, name.value, text) for each in made)
@@ -263,7 +263,7 @@ def _sums_of(module: Module, node: cst.CSTNode) -> Iterator[cst.Name]:
     """Yield the reads, behind ``count += …`` and in the same turn, of a name to which a number is
     added."""
     match module.small_statement(node):
-        case cst.AugAssign(target=cst.Name(value=name)) as line:
+        case cst.AugAssign(cst.Name(name)) as line:
             for read in readers_of(module, line, name):
                 if module.before(line, read) and module.loops(read) == module.loops(line):
                     yield read
@@ -280,7 +280,7 @@ def _is_size(module: Module, part: cst.CSTNode, place: cst.CSTNode) -> bool:
     match place:
         case cst.Slice():
             return True
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))], value=value):
+        case cst.Assign([cst.AssignTarget(cst.Name(name))], value):
             return value is part and bool(_LONGEST.search(name))
     return _takes_a_size(module, part, place)
 
@@ -354,9 +354,9 @@ def _given_back(module: Module, part: cst.CSTNode, site: cst.Call) -> list[cst.C
     holder, assign = module.parent(part), module.parent(site)
     at = holder.elements.index(part) if isinstance(holder, cst.Tuple) else 0
     match assign:
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Tuple(elements=targets))]) if at < len(
-            targets
-        ) and isinstance(target := targets[at].value, cst.Name):
+        case cst.Assign([cst.AssignTarget(cst.Tuple(targets))]) if at < len(targets) and isinstance(
+            target := targets[at].value, cst.Name
+        ):
             return list(readers_of(module, assign, target.value))
     return []
 
@@ -445,7 +445,7 @@ def _looks_up(module: Module, call: cst.Call) -> bool:
     """Say whether a number is looked up in a vocabulary, and the step goes on with what stands
     there: it builds an object of it, or tests it, and does not only gather it."""
     match call.func:
-        case cst.Attribute(value=holder, attr=cst.Name(value=method)):
+        case cst.Attribute(holder, cst.Name(method)):
             name = (dotted_text(holder) or "").rpartition(".")[2]
         case _:
             return False
@@ -529,15 +529,8 @@ def kept_in_object(module: Module, node: cst.CSTNode) -> bool:
 
 def _keeps_in_object(module: Module, _: cst.CSTNode, place: cst.CSTNode) -> bool:
     match place:
-        case (
-            cst.AugAssign(target=cst.Attribute(value=holder, attr=cst.Name(value=name)) as kept)
-            | cst.Assign(
-                targets=[
-                    cst.AssignTarget(
-                        target=cst.Attribute(value=holder, attr=cst.Name(value=name)) as kept
-                    )
-                ]
-            )
+        case cst.AugAssign(cst.Attribute(holder, cst.Name(name)) as kept) | cst.Assign(
+            [cst.AssignTarget(cst.Attribute(holder, cst.Name(name)) as kept)]
         ) if not is_name(holder, "self"):
             pass
         case _:
@@ -596,9 +589,9 @@ def _takes_it_away(module: Module, call: cst.Call) -> bool:
     if name in libraries.WRITERS or _SHOWS.match(name) or _tokenizes(module, call):
         return True
     match call.func:
-        case cst.Attribute(attr=cst.Name(value=method)) if not name and method in _SOLVES:
+        case cst.Attribute(attr=cst.Name(method)) if not name and method in _SOLVES:
             return True
-        case cst.Attribute(value=receiver, attr=cst.Name(value=method)) if not name:
+        case cst.Attribute(receiver, cst.Name(method)) if not name:
             text = _TEXT.match(method) or (
                 method in ("decode", "decode_batch")
                 and _TOKENIZER.search(dotted_text(receiver) or "")

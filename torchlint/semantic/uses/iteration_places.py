@@ -104,7 +104,7 @@ def back_propagates_or_steps(call: cst.Call) -> bool:
     """Say whether a call is a backward pass or a step of anything but a learning rate's schedule,
     which the host computes."""
     match call.func:
-        case cst.Attribute(value=receiver, attr=cst.Name("step")):
+        case cst.Attribute(receiver, cst.Name("step")):
             return "sched" not in (dotted_text(receiver) or "").lower()
         case cst.Attribute(attr=cst.Name("backward")):
             return True
@@ -115,7 +115,7 @@ def asked_first(test: cst.BaseExpression) -> cst.BaseExpression:
     """Return the expression that a test asks for its truth whenever it is evaluated."""
     while True:
         match test:
-            case cst.BooleanOperation(left=test) | cst.UnaryOperation(cst.Not(), test):
+            case cst.BooleanOperation(test) | cst.UnaryOperation(cst.Not(), test):
                 pass
             case _:
                 return test

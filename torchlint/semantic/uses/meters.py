@@ -107,17 +107,13 @@ def _values_assigned(
         if any(target.target.deep_equals(meter) for target in assign.targets):
             yield assign.value
     match meter:
-        case cst.Subscript(
-            slice=[cst.SubscriptElement(slice=cst.Index(value=cst.SimpleString() as key))]
-        ):
+        case cst.Subscript(slice=[cst.SubscriptElement(cst.Index(cst.SimpleString() as key))]):
             pass
         case _:
             return
     for call in module.nodes(cst.Call):
         match call.args:
-            case [cst.Arg(value=cst.SimpleString(value=name)), cst.Arg(value=value)] if (
-                name == key.value
-            ):
+            case [cst.Arg(cst.SimpleString(name)), cst.Arg(value)] if name == key.value:
                 yield value
     for element in module.nodes(cst.DictElement):
         if element.key.deep_equals(key):
@@ -139,7 +135,7 @@ def _uses_numpy(module: Module, cls: cst.ClassDef) -> bool:
 
 def _by_torchmetrics(module: Module, made: cst.CSTNode) -> bool:
     match made:
-        case cst.Assign(value=cst.Call(func=func)):
+        case cst.Assign(value=cst.Call(func)):
             return (module.name(func) or "").startswith("torchmetrics.")
     return False
 
@@ -185,7 +181,7 @@ def display_of(module: Module, use: cst.CSTNode) -> list[cst.Name] | None:
         arg = module.parent(row) if isinstance(row, DISPLAYS) else None
     made = module.parent(arg)
     match module.parent(made):
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as target)]):
+        case cst.Assign([cst.AssignTarget(cst.Name() as target)]):
             pass
         case _:
             return None
@@ -227,9 +223,9 @@ def _only_shows(module: Module, cls: cst.ClassDef, start: cst.FunctionDef, name:
     reads = reads_of(module, start, name)
     assign = module.small_statement(reads[0]) if len(reads) == 1 else None
     match assign:
-        case cst.Assign(
-            targets=[cst.AssignTarget(target=cst.Attribute() as kept)], value=value
-        ) if value is reads[0] and is_name(kept.value, _self_name(start) or ""):
+        case cst.Assign([cst.AssignTarget(cst.Attribute() as kept)], value) if value is reads[
+            0
+        ] and is_name(kept.value, _self_name(start) or ""):
             pass
         case _:
             return False
@@ -319,7 +315,7 @@ def _only_computes(
         name = module.called(call)
         pure = name in _PURE or name.startswith("math.")
         match call.func:
-            case cst.Attribute(value=value, attr=cst.Name(other)) if is_name(value, me):
+            case cst.Attribute(value, cst.Name(other)) if is_name(value, me):
                 way = (*callers, method)
                 known = other in methods and methods[other] not in way
                 pure = known and _only_computes(module, methods, methods[other], way)

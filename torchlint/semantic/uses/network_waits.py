@@ -59,7 +59,7 @@ def called_object(module: Module, call: cst.Call) -> list[tuple[Module, cst.Func
     """Return the method of a class of the project by which an object is called, or which is called
     of one."""
     match call.func:
-        case cst.Attribute(value=receiver, attr=cst.Name(name)) if (
+        case cst.Attribute(receiver, cst.Name(name)) if (
             own := method(module, inferred(module, receiver), name)
         ) is not None:
             return [own]
@@ -138,7 +138,7 @@ def _is_there(module: Module, tensor: cst.BaseExpression, there: Set[str]) -> bo
 
 def _copies(call: cst.Call, there: Set[str]) -> bool:
     match call.func:
-        case cst.Attribute(value=cst.Name(value=name), attr=cst.Name(value=method)):
+        case cst.Attribute(cst.Name(name), cst.Name(method)):
             return name in there and method in _READS
     return False
 

@@ -119,7 +119,7 @@ def _runs(
 def _own_methods(module: Module, call: cst.Call) -> set[cst.FunctionDef]:
     """Return the methods of this file that ``self.m()`` may run."""
     match call.func:
-        case cst.Attribute(value=cst.Name("self")):
+        case cst.Attribute(cst.Name("self")):
             found = callees_of(module, call)
             return {each for each in found if isinstance(each, cst.FunctionDef)}
     return set()

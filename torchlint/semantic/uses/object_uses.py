@@ -145,9 +145,7 @@ def literal_key(node: cst.CSTNode | None) -> Key | None:
     """Return the one number from the front, or the one text, by which a subscript takes a part of a
     container."""
     match node:
-        case cst.Subscript(
-            slice=[cst.SubscriptElement(slice=cst.Index(star="" | None, value=index))]
-        ):
+        case cst.Subscript(slice=[cst.SubscriptElement(cst.Index(star="" | None, value=index))]):
             if isinstance(index, (cst.Integer, cst.SimpleString)):
                 key = index.evaluated_value
                 return key if isinstance(key, (int, str)) else None
@@ -181,9 +179,9 @@ def _taken_apart(module: Module, read: cst.Name) -> bool:
     unpacking it."""
     above = module.parent(read)
     match above:
-        case cst.Subscript(value=value) if value is read:
+        case cst.Subscript(value) if value is read:
             return literal_key(above) is not None and not is_stored(module, above)
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Tuple(elements=elements))]):
+        case cst.Assign([cst.AssignTarget(cst.Tuple(elements))]):
             return all(isinstance(each, cst.Element) for each in elements)
     return False
 
@@ -249,13 +247,13 @@ class _Search(ValueSearch):
 
     def used(self, node: cst.CSTNode, above: cst.CSTNode) -> None:
         match above:
-            case cst.AugAssign(target=target) if target is node:
+            case cst.AugAssign(target) if target is node:
                 self._end(Way.WRITTEN, above)
                 self.bound(target, above)
-            case cst.AugAssign(target=target):
+            case cst.AugAssign(target):
                 if inferred(self.module, target).kind not in ("tensor", "number", "accumulated"):
                     self.bound(target, above)  # ``kept += [x]``
-            case cst.Subscript(value=value) if value is node:
+            case cst.Subscript(value) if value is node:
                 if is_stored(self.module, above):
                     self._end(Way.WRITTEN, above)
                 else:
@@ -330,7 +328,7 @@ class _Search(ValueSearch):
             each = self.module.name(call.args[0].value) or ""
             return each == "torch.Tensor.item" or each in _HARMLESS_FUNCTIONS
         match call.func:
-            case cst.Attribute(value=holder, attr=cst.Name(value=method)):
+            case cst.Attribute(holder, cst.Name(method)):
                 owner = inferred(self.module, holder)
                 if (method == "scale" and owner.kind == "scaler") or (
                     method in _ARITHMETIC and owner.tensor

@@ -198,11 +198,9 @@ def _kept_for_backward(module: Module, place: Place) -> bool:
         return False
     first = function.params.params[0].name.value if function.params.params else ""
     match place:
-        case cst.Call(func=cst.Attribute(value=cst.Name(value=owner), attr=cst.Name(method))):
+        case cst.Call(cst.Attribute(cst.Name(owner), cst.Name(method))):
             return owner == first and method in _SAVES
-        case cst.Assign(
-            targets=[cst.AssignTarget(target=cst.Attribute(value=cst.Name(value=owner)))]
-        ):
+        case cst.Assign([cst.AssignTarget(cst.Attribute(cst.Name(owner)))]):
             return owner == first
     return False
 
@@ -218,7 +216,7 @@ def _fetched_by_class(module: Module, place: Place) -> bool:
     """Say whether a value is stored in an attribute that the same class brings to a device."""
     cls = module.class_of(place)
     match place:
-        case cst.Assign(targets=[cst.AssignTarget(target=target)]) if cls is not None:
+        case cst.Assign([cst.AssignTarget(target)]) if cls is not None:
             held = target.value if isinstance(target, cst.Subscript) else target
             text = dotted_text(held)
             if text is None or not text.startswith("self."):

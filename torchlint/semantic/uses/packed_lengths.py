@@ -33,7 +33,7 @@ def becomes_lengths(module: Module, node: cst.CSTNode) -> bool:
         case cst.Arg():
             call = module.parent(above)
             return isinstance(call, cst.Call) and _becomes_lengths_there(module, call, above)
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(name))]):
+        case cst.Assign([cst.AssignTarget(cst.Name(name))]):
             return any(becomes_lengths(module, read) for read in readers_of(module, above, name))
     return False
 
@@ -64,7 +64,7 @@ def _reached(module: Module, call: cst.Call) -> list[tuple[Module, Function]]:
     match call.func:
         case cst.Name("self") if cls is not None:
             run = method(module, Value("object", node=cls), "forward")
-        case cst.Attribute(value=receiver, attr=cst.Name(name)):
+        case cst.Attribute(receiver, cst.Name(name)):
             run = method(module, inferred(module, receiver), name) or method(
                 module, inferred(module, call.func), "forward"
             )

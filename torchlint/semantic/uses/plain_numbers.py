@@ -21,15 +21,15 @@ def is_python_number(module: Module, node: cst.CSTNode) -> bool:
     match node:
         case cst.Integer() | cst.Float():
             return True
-        case cst.UnaryOperation(operator=cst.Minus(), expression=inner):
+        case cst.UnaryOperation(cst.Minus(), inner):
             return is_python_number(module, inner)
-        case cst.Call(func=cst.Attribute(attr=cst.Name("size")), args=args):
+        case cst.Call(cst.Attribute(attr=cst.Name("size")), args):
             return bool(args)
-        case cst.Call(func=cst.Attribute(attr=cst.Name("numel" | "dim")), args=[]):
+        case cst.Call(cst.Attribute(attr=cst.Name("numel" | "dim")), []):
             return True
-        case cst.Call(func=func):
+        case cst.Call(func):
             return module.name(func) == "builtins.len"
-        case cst.Subscript(value=cst.Attribute(attr=cst.Name("shape")), slice=[part]):
+        case cst.Subscript(cst.Attribute(attr=cst.Name("shape")), [part]):
             return isinstance(part.slice, cst.Index)
         case cst.Name():
             values = _bound(module, node)
@@ -67,14 +67,14 @@ def has_no_dimension(module: Module, tensor: cst.BaseExpression) -> bool:
             return bool(values) and all(
                 each is not None and has_no_dimension(module, each) for each in values
             )
-        case cst.BinaryOperation(left=left, right=right):
+        case cst.BinaryOperation(left, right=right):
             return all(
                 is_python_number(module, each) or has_no_dimension(module, each)
                 for each in (left, right)
             )
-        case cst.Attribute(value=inner, attr=cst.Name("data")):
+        case cst.Attribute(inner, cst.Name("data")):
             return has_no_dimension(module, inner)
-        case cst.Call(func=func, args=args):
+        case cst.Call(func, args):
             if module.name(func) in _LOSSES:
                 named = {arg.keyword.value for arg in args if arg.keyword is not None}
                 return not named & _REDUCTIONS and not any(arg.star for arg in args)

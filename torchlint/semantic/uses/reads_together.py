@@ -166,7 +166,7 @@ def _number_kind(module: Module, read: HostRead) -> str | None:
         return "bool"
     kind = number_kind(module, read)
     match read.tensor:
-        case cst.Call(func=cst.Attribute(value=whole, attr=cst.Name(method)), args=[]) if (
+        case cst.Call(cst.Attribute(whole, cst.Name(method)), []) if (
             kind is None and method in _ENDS
         ):
             return f"of {module.source_of(whole)}"
@@ -191,7 +191,7 @@ def _reads_in(module: Module, line: cst.SimpleStatementLine) -> Iterator[HostRea
 def _is_single(module: Module, tensor: cst.BaseExpression) -> bool:
     """Say whether a tensor has no dimension, or is the ``.data`` of one that has none."""
     match tensor:
-        case cst.Attribute(value=inner, attr=cst.Name("data")):
+        case cst.Attribute(inner, cst.Name("data")):
             return _is_single(module, inner)
     return inferred(module, tensor).rank == 0
 
@@ -217,15 +217,15 @@ def _never_raises(module: Module, node: cst.BaseExpression) -> bool:
     match node:
         case cst.Name():
             return True
-        case cst.Attribute(value=value, attr=cst.Name("data")):
+        case cst.Attribute(value, cst.Name("data")):
             return _never_raises(module, value)
-        case cst.Comparison(left=left, comparisons=[cst.ComparisonTarget(comparator=right)]):
+        case cst.Comparison(left, [cst.ComparisonTarget(comparator=right)]):
             return _never_raises(module, left) and isinstance(right, (cst.Integer, cst.Float))
-        case cst.UnaryOperation(operator=cst.Minus(), expression=inner):
+        case cst.UnaryOperation(cst.Minus(), inner):
             return _never_raises(module, inner)
-        case cst.Call(func=func, args=[cst.Arg(value=value)]) if name := module.name(func):
+        case cst.Call(func, [cst.Arg(value)]) if name := module.name(func):
             root, _, last = name.rpartition(".")
             return root == "torch" and last in _NEVER_RAISE and _never_raises(module, value)
-        case cst.Call(func=cst.Attribute(value=value, attr=cst.Name(value=method)), args=[]):
+        case cst.Call(cst.Attribute(value, cst.Name(method)), []):
             return method in _NEVER_RAISE and _never_raises(module, value)
     return False

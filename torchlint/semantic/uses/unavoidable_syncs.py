@@ -351,12 +351,12 @@ def may_read(module: Module, call: cst.CSTNode, *, anywhere: bool = False) -> bo
     what it returns. What waits `anywhere` in the step are also steps of gradient scalers that may.
     The part of a batch that nobody moves is on the host."""
     match call:
-        case cst.Call(func=cst.Attribute(value=read, attr=cst.Name("item")), args=[]):
+        case cst.Call(cst.Attribute(read, cst.Name("item")), []):
             value = inferred(module, read)
             known = value.device is not None or value.origin == "batch"
             asked = known or any(scalar_reads(module, call))
             return value.kind in ("?", "tensor") and not asked
-        case cst.Call(func=cst.Attribute(value=read, attr=cst.Name("cpu")), args=[]):
+        case cst.Call(cst.Attribute(read, cst.Name("cpu")), []):
             return host_copy(module, call) is None and _may_be_on_device(module, read)
         case cst.Call():
             scales = anywhere and _may_scale(module, call)
@@ -368,7 +368,7 @@ def _may_scale(module: Module, call: cst.Call) -> bool:
     """Say whether a call is a step of a gradient scaler that is made elsewhere: few are made to do
     nothing."""
     match call.func:
-        case cst.Attribute(value=scaler) if scaler_waits(module, call) is None:
+        case cst.Attribute(scaler) if scaler_waits(module, call) is None:
             return not isinstance(inferred(module, scaler).node, cst.Call)
     return False
 
@@ -389,7 +389,7 @@ def _copies_inside(
     found: list[cst.Call] = []
     for each in where.within(function.body, cst.Call):
         match each:
-            case cst.Call(func=cst.Attribute(value=tensor, attr=cst.Name("cpu")), args=[]):
+            case cst.Call(cst.Attribute(tensor, cst.Name("cpu")), []):
                 name = _name_behind(tensor)
                 given = bound.get(name.value) if name is not None else None
                 places = [(where, tensor), *([(module, given)] if given is not None else [])]
@@ -618,9 +618,9 @@ def read_by(module: Module, call: cst.Call) -> cst.BaseExpression | None:
     """Return the tensor, if it is one, that a call reads on the host: ``x.item()``,
     ``float(x)``."""
     match call:
-        case cst.Call(func=cst.Attribute(value=read, attr=cst.Name(name))) if name in _READS:
+        case cst.Call(cst.Attribute(read, cst.Name(name))) if name in _READS:
             return read
-        case cst.Call(func=func, args=[cst.Arg(value=read)]) if module.name(func) in _NUMBERS:
+        case cst.Call(func, [cst.Arg(read)]) if module.name(func) in _NUMBERS:
             return read
     return None
 
@@ -755,11 +755,9 @@ def _name_behind(tensor: cst.BaseExpression) -> cst.Name | None:
         match tensor:
             case cst.Name():
                 return tensor
-            case cst.Call(
-                func=cst.Attribute(value=inner, attr=cst.Name(value=method)), args=[]
-            ) if method in ops.SAME_VALUES:
+            case cst.Call(cst.Attribute(inner, cst.Name(method)), []) if method in ops.SAME_VALUES:
                 tensor = inner
-            case cst.Attribute(value=inner, attr=cst.Name(value="data")):
+            case cst.Attribute(inner, cst.Name("data")):
                 tensor = inner
             case _:
                 return None

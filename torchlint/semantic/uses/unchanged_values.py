@@ -30,11 +30,11 @@ _NUMBERS = (cst.Integer, cst.Float)
 def grown_name(statement: cst.CSTNode | None) -> str | None:
     """Return the name that ``name += …`` or ``name = name + …`` adds to."""
     match statement:
-        case cst.AugAssign(target=cst.Name(name), operator=cst.AddAssign()):
+        case cst.AugAssign(cst.Name(name), cst.AddAssign()):
             return name
         case cst.Assign(
-            targets=[cst.AssignTarget(target=cst.Name(name))],
-            value=cst.BinaryOperation(left=cst.Name(left), operator=cst.Add()),
+            [cst.AssignTarget(cst.Name(name))],
+            cst.BinaryOperation(cst.Name(left), cst.Add()),
         ) if name == left:
             return name
     return None
@@ -69,7 +69,7 @@ def bound_per_iteration(module: Module, tensor: cst.BaseExpression) -> bool:
     match tensor:
         case cst.Name() if not iterations:
             return _fresh_and_unchanged(module, tensor)
-        case cst.Name(value=name):
+        case cst.Name(name):
             made = definitions_of(module, tensor)
             return (
                 bool(made)
@@ -78,14 +78,13 @@ def bound_per_iteration(module: Module, tensor: cst.BaseExpression) -> bool:
                 and not _changed_behind(module, iterations[0], name, made)
                 and not _has_second_name(module, tensor)
             )
-        case (
-            cst.Call(func=cst.Attribute(value=inner, attr=cst.Name("detach")))
-            | cst.Attribute(value=inner, attr=cst.Name("data"))
+        case cst.Call(cst.Attribute(inner, cst.Name("detach"))) | cst.Attribute(
+            inner, cst.Name("data")
         ):
             if isinstance(inner, cst.Name):
                 return _fresh_and_unchanged(module, inner)
             return bound_per_iteration(module, inner)
-        case cst.Call(func=cst.Attribute(attr=cst.Name(method))) if method in ops.REDUCTIONS:
+        case cst.Call(cst.Attribute(attr=cst.Name(method))) if method in ops.REDUCTIONS:
             return True
         case cst.BinaryOperation() | cst.Call():
             return not is_compiled(module, tensor) and _is_computed(module, tensor)
@@ -175,7 +174,7 @@ def _may_change_another(module: Module, change: cst.CSTNode) -> bool:
     """Say whether ``total += …`` or ``total.mul_(…)`` may change what has another name too: not
     where the name holds a number, or what was computed for it."""
     match change:
-        case cst.AugAssign(target=cst.Name() as target):
+        case cst.AugAssign(cst.Name() as target):
             made = definitions_of(module, target)
             return not made or any(
                 not isinstance(each, cst.AugAssign)
@@ -184,9 +183,9 @@ def _may_change_another(module: Module, change: cst.CSTNode) -> bool:
                 and not _is_fresh(module, each, target.value)
                 for each in made
             )
-        case cst.AugAssign(target=target):
+        case cst.AugAssign(target):
             return not is_python_number(module, target)
-        case cst.Call(func=cst.Attribute(attr=cst.Name(value=method)) as func):
+        case cst.Call(cst.Attribute(attr=cst.Name(method)) as func):
             name = module.name(func) or method
             kept = _KEEPS_VALUES.search(method) or _KEEPS_VALUES.search(name)
             return bool(_CHANGES.search(method)) and not kept
@@ -206,11 +205,11 @@ def changed_below(module: Module, tensor: cst.BaseExpression) -> cst.CSTNode | N
     made = set(definitions_of(module, tensor))
     for each in module.within(iteration, cst.AugAssign, cst.Call):
         match each:
-            case cst.AugAssign(target=cst.Name() as name):
+            case cst.AugAssign(cst.Name() as name):
                 pass
-            case cst.Call(
-                func=cst.Attribute(value=cst.Name() as name, attr=cst.Name(value=method))
-            ) if method in _IN_PLACE:
+            case cst.Call(cst.Attribute(cst.Name() as name, cst.Name(method))) if (
+                method in _IN_PLACE
+            ):
                 pass
             case _:
                 continue
@@ -264,9 +263,9 @@ def _is_fresh(module: Module, made: cst.CSTNode, name: str) -> bool:
     """Say whether an assignment binds a name to what torch has just computed: a loss, a reduction,
     a sum, or what code that is not in view gives and the same turn back-propagates."""
     match made:
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name())], value=value):
+        case cst.Assign([cst.AssignTarget(cst.Name())], value):
             return _is_computed(module, value) or _is_back_propagated(module, made, name)
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Tuple(elements=parts))]):
+        case cst.Assign([cst.AssignTarget(cst.Tuple(parts))]):
             places = [i for i, part in enumerate(parts) if is_name(part.value, name)]
             behind = _reached(module, made.value) if len(places) == 1 else []
             return len(behind) == 1 and _computes_all(*behind[0], part=places[0], of=len(parts))
@@ -284,11 +283,8 @@ def _is_back_propagated(module: Module, made: cst.Assign, name: str) -> bool:
         return False
     for call in module.within(loop.body, cst.Call):
         match call:
-            case (
-                cst.Call(func=cst.Attribute(value=loss, attr=cst.Name("backward")), args=[])
-                | cst.Call(
-                    func=cst.Attribute(attr=cst.Name("backward")), args=[cst.Arg(value=loss)]
-                )
+            case cst.Call(cst.Attribute(loss, cst.Name("backward")), []) | cst.Call(
+                cst.Attribute(attr=cst.Name("backward")), [cst.Arg(loss)]
             ):
                 if method_called(loss) == "scale" and isinstance(loss, cst.Call) and loss.args:
                     loss = loss.args[0].value
@@ -310,7 +306,7 @@ def _is_computed(module: Module, value: cst.BaseExpression) -> bool:
     match value:
         case cst.BinaryOperation():
             return inferred(module, value).kind == "tensor"
-        case cst.Call(func=func):
+        case cst.Call(func):
             name, callee = module.name(func) or "", inferred(module, func)
             layer = callee.kind == "module" and (callee.name or "").startswith("torch.nn.")
             if name in ops.COMPUTING_FUNCTIONS or (layer and (callee.name or "").endswith("Loss")):

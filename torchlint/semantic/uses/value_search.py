@@ -66,19 +66,19 @@ class ValueSearch(ABC):
         match above:
             case cst.Expr() | cst.Del():
                 return
-            case cst.Assign(targets=targets):
+            case cst.Assign(targets):
                 for each in targets:
                     self.bound(each.target, above)
             case (
-                cst.AnnAssign(target=target, value=value)
-                | cst.For(target=target, iter=value)
-                | cst.CompFor(target=target, iter=value)
+                cst.AnnAssign(target, value=value)
+                | cst.For(target, value)
+                | cst.CompFor(target, value)
             ) if value is node:
                 self.bound(target, above)
-            case cst.NamedExpr(target=target):
+            case cst.NamedExpr(target):
                 self.bound(target, above)
                 self.value(above)
-            case cst.Attribute(value=value) if value is node:
+            case cst.Attribute(value) if value is node:
                 self.attribute(above)
             case cst.Arg():
                 call = self.module.parent(above)

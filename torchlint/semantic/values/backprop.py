@@ -56,7 +56,7 @@ def holders(tree: Tree, owner: cst.CSTNode, trained: Collection[str]) -> frozens
     out.update(_beside(tree, owner, trained))
     for loop in tree.within(owner, cst.For, cst.CompFor):
         match loop:
-            case cst.For(target=target, iter=iterated) | cst.CompFor(target=target, iter=iterated):
+            case cst.For(target, iterated) | cst.CompFor(target, iterated):
                 row = isinstance(target, cst.Tuple) and target.elements
                 its = row[-1].value if row else target  # ``for () in pairs`` binds nothing.
                 if isinstance(its, cst.Name) and _values_of(iterated) in out:
@@ -67,9 +67,7 @@ def holders(tree: Tree, owner: cst.CSTNode, trained: Collection[str]) -> frozens
 def _values_of(node: cst.BaseExpression) -> str | None:
     """Return the name of the mapping of whose values a loop takes one after the other."""
     match node:
-        case cst.Call(
-            func=cst.Attribute(value=cst.Name(value=name), attr=cst.Name("items" | "values"))
-        ):
+        case cst.Call(cst.Attribute(cst.Name(name), cst.Name("items" | "values"))):
             return name
     return None
 
@@ -81,11 +79,11 @@ def _beside(tree: Tree, owner: cst.CSTNode, trained: Collection[str]) -> Iterato
         if not isinstance(node, cst.Assign) or not isinstance(node.value, cst.Call):
             continue
         match node.targets[0].target:
-            case cst.Tuple(elements=elements):
+            case cst.Tuple(elements):
                 names = [each.value.value for each in elements if isinstance(each.value, cst.Name)]
                 if any(name in trained and called(name, LOSS) for name in names):
                     yield from (name for name in names if name not in trained)
-            case cst.Name(value=name) if name in trained and is_name(node.value.func, "sum"):
+            case cst.Name(name) if name in trained and is_name(node.value.func, "sum"):
                 calls = tree.within(node.value, cst.Call)
                 yield from (each for each in map(_values_of, calls) if each is not None)
 

@@ -357,7 +357,7 @@ class Calls(Functions):
             if (area == "torch.nn" and made[:1].isupper()) or scopes.local_class(func) is not None:
                 return True
             match func:
-                case cst.Attribute(value=cst.Name("self"), attr=cst.Name(method)):
+                case cst.Attribute(cst.Name("self"), cst.Name(method)):
                     if method != "register_buffer" and scopes.method(cls, method) is None:
                         return True
         return False
@@ -505,7 +505,7 @@ class Calls(Functions):
         """Say whether a method is called of a network that the code at hand has bound to a name and
         not moved, outside of loops: it may move later."""
         match node.func, self.owner:
-            case cst.Attribute(value=cst.Name(name)), owner:
+            case cst.Attribute(cst.Name(name)), owner:
                 given = owner.params.params if isinstance(owner, cst.FunctionDef) else ()
                 bound = name in self.env and not any(is_name(each.name, name) for each in given)
                 return bound and not self.values.tree.loops(node)

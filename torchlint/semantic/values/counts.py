@@ -24,18 +24,18 @@ def never_negative(module: Module, node: cst.BaseExpression) -> bool:
     match node:
         case cst.Integer() | cst.Float():
             return True
-        case cst.Call(func=cst.Attribute(value=tensor, attr=cst.Name("size" | "numel" | "dim"))):
+        case cst.Call(cst.Attribute(tensor, cst.Name("size" | "numel" | "dim"))):
             return inferred(module, tensor).tensor
-        case cst.Call(func=func, args=args):
+        case cst.Call(func, args):
             return _call_counts(module, module.name(func) or "", args)
-        case cst.Subscript(value=cst.Attribute(value=tensor, attr=cst.Name("shape"))):
+        case cst.Subscript(cst.Attribute(tensor, cst.Name("shape"))):
             return inferred(module, tensor).tensor
-        case cst.Subscript(value=cst.Call() as sizes):
+        case cst.Subscript(cst.Call() as sizes):
             return never_negative(module, sizes)
-        case cst.BinaryOperation(left=left, operator=operator, right=right):
+        case cst.BinaryOperation(left, operator, right):
             sides = [never_negative(module, each) for each in (left, right)]
             return isinstance(operator, _GROWING) and all(sides)
-        case cst.Name(value=name):
+        case cst.Name(name):
             found = definitions_of(module, node)
             return bool(found) and all(
                 isinstance(each, cst.Assign) and _bound_to_size(module, each, name)
@@ -73,12 +73,12 @@ def _call_counts(module: Module, name: str, args: Sequence[cst.Arg]) -> bool:
 def _bound_to_size(module: Module, made: cst.Assign, name: str) -> bool:
     """Say whether an assignment binds a name to a number that is never negative."""
     match made:
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name())], value=value):
+        case cst.Assign([cst.AssignTarget(cst.Name())], value):
             return never_negative(module, value)
         case cst.Assign(
-            targets=[cst.AssignTarget(target=cst.Tuple(elements=elements))],
-            value=cst.Attribute(value=tensor, attr=cst.Name("shape"))
-            | cst.Call(func=cst.Attribute(value=tensor, attr=cst.Name("size")), args=[]),
+            [cst.AssignTarget(cst.Tuple(elements))],
+            cst.Attribute(tensor, cst.Name("shape"))
+            | cst.Call(cst.Attribute(tensor, cst.Name("size")), []),
         ):
             plain = [each.value for each in elements if isinstance(each, cst.Element)]
             bound = any(is_name(each, name) for each in plain)

@@ -66,7 +66,7 @@ def functions(module: Module, call: cst.Call) -> list[tuple[Module, Function]]:
     if elsewhere is not None:
         return [elsewhere]
     match call.func:
-        case cst.Attribute(value=cst.Name("self"), attr=cst.Name(name)):
+        case cst.Attribute(cst.Name("self"), cst.Name(name)):
             cls = module.class_of(call)
             inherited = method(module, Value("object", node=cls), name) if cls is not None else None
             return [inherited] if inherited is not None else []

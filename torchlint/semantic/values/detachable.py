@@ -45,13 +45,13 @@ def _doubtful(module: Module, node: cst.CSTNode) -> bool:
             )
         case cst.Call():
             return _doubtful_call(module, node)
-        case cst.Subscript(value=inner) | cst.UnaryOperation(expression=inner):
+        case cst.Subscript(inner) | cst.UnaryOperation(expression=inner):
             return _doubtful(module, inner)
-        case cst.Attribute(value=inner, attr=cst.Name("data")):
+        case cst.Attribute(inner, cst.Name("data")):
             return _doubtful(module, inner)
         case cst.IfExp(body=body, orelse=other):
             return any(_doubtful(module, each) for each in (body, other))
-        case cst.BinaryOperation(left=left, right=right):
+        case cst.BinaryOperation(left, right=right):
             sides = [left, right]
             doubtful = [_doubtful(module, each) for each in sides]
             sure = (
@@ -65,9 +65,7 @@ def _doubtful(module: Module, node: cst.CSTNode) -> bool:
 def _doubtful_binding(module: Module, definition: cst.CSTNode, name: str) -> bool:
     """Say whether what binds a name is doubtful; what a loop or a parameter binds is not."""
     match definition:
-        case cst.Assign(
-            targets=[cst.AssignTarget(target=cst.Tuple(elements=parts))], value=cst.Call() as call
-        ):
+        case cst.Assign([cst.AssignTarget(cst.Tuple(parts))], cst.Call() as call):
             place = next((i for i, part in enumerate(parts) if is_name(part.value, name)), None)
             return _doubtful_call(module, call, place)
         case cst.Assign(value=value) | cst.AnnAssign(value=cst.BaseExpression() as value):

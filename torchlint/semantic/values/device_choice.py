@@ -78,16 +78,16 @@ class _Choice:
 
     def _small(self, small: cst.CSTNode, known: Known) -> bool:
         match small:
-            case cst.Return(value=value):
+            case cst.Return(value):
                 self.returned.append(self._value(value, known))
                 return True
             case cst.Raise():
                 return True
-            case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))], value=value):
+            case cst.Assign([cst.AssignTarget(cst.Name(name))], value):
                 known[name] = self._value(value, known)
-            case cst.AugAssign(target=cst.Name(value=name)):
+            case cst.AugAssign(cst.Name(name)):
                 known[name] = _UNKNOWN
-            case cst.Assign(targets=targets):
+            case cst.Assign(targets):
                 known.update(
                     (element.value.value, _UNKNOWN)
                     for target in targets
@@ -114,7 +114,7 @@ class _Choice:
 
     def _value(self, node: cst.BaseExpression | None, known: Known) -> object:
         match node:
-            case cst.Name(value=name) if name not in _WORDS:
+            case cst.Name(name) if name not in _WORDS:
                 return known.get(name, _UNKNOWN)
             case cst.IfExp(test=test, body=body, orelse=orelse):
                 truth = self._value(test, known)
@@ -122,31 +122,27 @@ class _Choice:
                 if truth is _UNKNOWN:
                     return sides[0] if sides[0] == sides[1] else _UNKNOWN
                 return sides[not truth]
-            case cst.UnaryOperation(operator=cst.Not(), expression=inner):
+            case cst.UnaryOperation(cst.Not(), inner):
                 truth = self._value(inner, known)
                 return _UNKNOWN if truth is _UNKNOWN else not truth
-            case cst.BooleanOperation(left=left, operator=operator, right=right):
+            case cst.BooleanOperation(left, operator, right):
                 first, last = self._value(left, known), self._value(right, known)
                 ends = isinstance(operator, cst.Or)
                 if first is not _UNKNOWN:
                     return first if bool(first) is ends else last
                 certain = last is not _UNKNOWN and bool(last) is ends
                 return ends if certain else _UNKNOWN
-            case cst.Comparison(
-                left=left, comparisons=[cst.ComparisonTarget(operator=operator, comparator=right)]
-            ):
+            case cst.Comparison(left, [cst.ComparisonTarget(operator, right)]):
                 pair = self._value(left, known), self._value(right, known)
                 if _UNKNOWN in pair or not isinstance(
                     operator, (cst.Equal, cst.NotEqual, cst.Is, cst.IsNot)
                 ):
                     return _UNKNOWN
                 return (pair[0] == pair[1]) is isinstance(operator, (cst.Equal, cst.Is))
-            case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(method)), args=[]) if (
-                method in _CASES
-            ):
+            case cst.Call(cst.Attribute(inner, cst.Name(method)), []) if method in _CASES:
                 text = self._value(inner, known)
                 return _CASES[method](text) if isinstance(text, str) else _UNKNOWN
-            case cst.Call(func=func, args=[cst.Arg(value=inner)]) if self.names.name(func) in (
+            case cst.Call(func, [cst.Arg(inner)]) if self.names.name(func) in (
                 "torch.device",
                 "builtins.str",
             ):

@@ -468,9 +468,9 @@ class Values(Budgeted, Roles):
             self._written = {}
             for node in self.tree.nodes(cst.Assign, cst.AugAssign):
                 match node:
-                    case cst.Assign(targets=targets):
+                    case cst.Assign(targets):
                         places = [each.target for each in targets]
-                    case cst.AugAssign(target=target):
+                    case cst.AugAssign(target):
                         places = [target]
                     case _:
                         continue

@@ -39,21 +39,20 @@ def _roots(module: Module, node: cst.CSTNode) -> list[cst.CSTNode]:
     found = [node]
     for _ in range(_STEPS):
         match node:
-            case cst.Call(func=cst.Attribute(value=inner)) if not _is_moved(module, node):
+            case cst.Call(cst.Attribute(inner)) if not _is_moved(module, node):
                 node = inner
-            case cst.Attribute(value=inner) | cst.Subscript(value=inner):
+            case cst.Attribute(inner) | cst.Subscript(inner):
                 node = inner
             case cst.Name():
                 definition = _definition(module, node)
                 if definition is None or not isinstance(definition[0], cst.Assign):
                     break
                 node = definition[0].value
-            case (
-                cst.BinaryOperation(left=inner, right=other)
-                | cst.Comparison(left=inner, comparisons=[cst.ComparisonTarget(comparator=other)])
+            case cst.BinaryOperation(inner, right=other) | cst.Comparison(
+                inner, [cst.ComparisonTarget(comparator=other)]
             ) if inferred(module, other).kind in ("number", "ndarray"):
                 node = inner
-            case cst.BinaryOperation(left=inner, right=other) if inferred(module, other).tensor:
+            case cst.BinaryOperation(inner, right=other) if inferred(module, other).tensor:
                 found += _roots(module, other)
                 node = inner
             case _:
@@ -86,17 +85,17 @@ def _given_to_numpy(
     """Yield what a call makes an array of: a tensor, or what a list is filled with that NumPy
     joins."""
     match call:
-        case cst.Call(func=cst.Attribute(value=tensor, attr=cst.Name("numpy")), args=[]):
+        case cst.Call(cst.Attribute(tensor, cst.Name("numpy")), []):
             yield tensor
-        case cst.Call(func=func, args=[cst.Arg(value=cst.Name() as rows), *_]) if (
+        case cst.Call(func, [cst.Arg(cst.Name() as rows), *_]) if (
             module.name(func) or ""
         ) in _JOINS:
             made = definitions_of(module, rows)
             for fill in module.within(scope, cst.Call):
                 match fill:
                     case cst.Call(
-                        func=cst.Attribute(value=cst.Name() as filled, attr=cst.Name("append")),
-                        args=[cst.Arg(value=row)],
+                        cst.Attribute(cst.Name() as filled, cst.Name("append")),
+                        [cst.Arg(row)],
                     ) if filled.value == rows.value and definitions_of(module, filled) == made:
                         yield row
 
@@ -122,9 +121,9 @@ def _computed_from(module: Module, tensor: cst.BaseExpression) -> frozenset[obje
 def _is_moved(module: Module, node: cst.CSTNode) -> bool:
     """Say whether a call may bring a tensor to another place; ``x.to(torch.uint8)`` does not."""
     match node:
-        case cst.Call(func=cst.Attribute(attr=cst.Name("to")), args=[cst.Arg(value=target)]):
+        case cst.Call(cst.Attribute(attr=cst.Name("to")), [cst.Arg(target)]):
             return inferred(module, target).kind != "dtype"
-        case cst.Call(func=cst.Attribute(attr=cst.Name(method))):
+        case cst.Call(cst.Attribute(attr=cst.Name(method))):
             return method in _MOVES
     return False
 
@@ -138,18 +137,18 @@ def _definition(module: Module, node: cst.CSTNode) -> tuple[cst.CSTNode, str] | 
 def _operands(module: Module, node: cst.CSTNode) -> list[cst.CSTNode]:
     """Return what an operation, a function of torch or a network computes with on one device."""
     match node:
-        case cst.BinaryOperation(left=left, right=right):
+        case cst.BinaryOperation(left, right=right):
             return [left, right]
-        case cst.Comparison(left=left, comparisons=targets):
+        case cst.Comparison(left, targets):
             return [left, *(each.comparator for each in targets)]
-        case cst.Attribute(value=inner):
+        case cst.Attribute(inner):
             return [inner]
-        case cst.Subscript(value=inner, slice=parts):
+        case cst.Subscript(inner, parts):
             # What lies on the host takes no index on a device but a single number.
             plain = (each.slice.value for each in parts if isinstance(each.slice, cst.Index))
             values = ((each, inferred(module, each)) for each in plain)
             return [inner, *(each for each, of in values if of.rank or of.dtype == "bool")]
-        case cst.Call(func=func, args=args):
+        case cst.Call(func, args):
             given = [arg.value for arg in args]
             torch = (module.name(func) or "").startswith("torch.")
             if torch or inferred(module, func).kind == "module":

@@ -42,18 +42,18 @@ def told(
 ) -> Iterator[tuple[cst.BaseExpression, Told]]:
     """Yield the expressions of which a test says something where it has an outcome."""
     match test:
-        case cst.UnaryOperation(operator=cst.Not(), expression=inner):
+        case cst.UnaryOperation(cst.Not(), inner):
             yield from told(names, inner, not outcome)
-        case cst.BooleanOperation(left=left, operator=operator, right=right):
+        case cst.BooleanOperation(left, operator, right):
             if isinstance(operator, cst.And) is outcome:
                 yield from told(names, left, outcome)
                 yield from told(names, right, outcome)
             elif isinstance(left, cst.Call) and outcome and names.name(left.func) in _COMPILED:
                 yield from told(names, right, outcome)
-        case cst.Call(func=func, args=[cst.Arg(value=asked)]) if not outcome:
+        case cst.Call(func, [cst.Arg(asked)]) if not outcome:
             if names.name(func) == "torch.is_tensor":
                 yield asked, Told.NO_TENSOR
-        case cst.Call(func=func, args=[cst.Arg(value=asked), cst.Arg(value=kinds)]):
+        case cst.Call(func, [cst.Arg(asked), cst.Arg(kinds)]):
             if _of_python(names, func, "isinstance"):
                 yield from _of_class(
                     names, asked, list(components(kinds, cst.Tuple, cst.BitOr)), outcome
@@ -93,26 +93,20 @@ def _of_value(
     """Yield what is said of the place of a value, or that it is None."""
     match test:
         case cst.Comparison(
-            left=asked,
-            comparisons=[
-                cst.ComparisonTarget(
-                    operator=cst.Is() | cst.IsNot() as operator, comparator=cst.Name("None")
-                )
-            ],
+            asked,
+            [cst.ComparisonTarget(cst.Is() | cst.IsNot() as operator, cst.Name("None"))],
         ):
             if isinstance(operator, cst.Is) is outcome:
                 yield asked, Told.NONE
-        case cst.Attribute(value=asked, attr=cst.Name("is_cuda" | "is_cpu" as device)):
+        case cst.Attribute(asked, cst.Name("is_cuda" | "is_cpu" as device)):
             if outcome is (device == "is_cpu"):
                 yield asked, Told.ON_HOST
         case cst.Comparison(
-            left=cst.Attribute(
-                value=cst.Attribute(value=asked, attr=cst.Name("device")), attr=cst.Name("type")
-            ),
-            comparisons=[
+            cst.Attribute(cst.Attribute(asked, cst.Name("device")), cst.Name("type")),
+            [
                 cst.ComparisonTarget(
-                    operator=cst.Equal() | cst.NotEqual() as operator,
-                    comparator=cst.SimpleString(value=text),
+                    cst.Equal() | cst.NotEqual() as operator,
+                    cst.SimpleString(text),
                 )
             ],
         ):

@@ -98,7 +98,7 @@ def _item_used(code: Code, function: cst.FunctionDef, item: cst.Subscript) -> bo
     match above:
         case cst.Attribute(attr=cst.Name(attr)):
             return attr in _TENSOR_USES or attr in _ARRAY_USES
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(name))]):
+        case cst.Assign([cst.AssignTarget(cst.Name(name))]):
             listed = any(
                 isinstance(code.tree.parents[read], cst.Element)
                 for read in code.flow.reads(function, name)
@@ -111,7 +111,7 @@ def _item_used(code: Code, function: cst.FunctionDef, item: cst.Subscript) -> bo
             return taken and not (code.names.name(func) or "").startswith("builtins.")
         case cst.Element():
             match code.tree.parents[code.tree.parents[above]]:
-                case cst.Assign(targets=[cst.AssignTarget(target=cst.Tuple(elements=kept))]):
+                case cst.Assign([cst.AssignTarget(cst.Tuple(kept))]):
                     # ``self.step, self.best = saved["step"], saved["best"]`` keeps what they are.
                     return not all(isinstance(each.value, cst.Attribute) for each in kept)
             return True
@@ -197,7 +197,7 @@ def moved_to_device(code: Code, function: cst.FunctionDef, depth: int) -> set[st
     found = set[str]()
     for call in code.tree.within(function, cst.Call):
         match call:
-            case cst.Call(func=cst.Attribute(value=part, attr=cst.Name("to" | "cuda"))):
+            case cst.Call(cst.Attribute(part, cst.Name("to" | "cuda"))):
                 while isinstance(part, cst.Subscript):
                     part = part.value  # A part of a batch, ``features[key].to(self.device)``.
                 words = code.tree.within(call, cst.Name, cst.SimpleString)
@@ -305,10 +305,10 @@ def _compared(code: Code, function: cst.FunctionDef, used: set[str]) -> set[str]
     for node in code.tree.within(function, cst.Assign):
         match node:
             case cst.Assign(
-                targets=[cst.AssignTarget(target=cst.Name(name))],
-                value=cst.Comparison(
-                    left=cst.Subscript(value=cst.Name(held), slice=[cst.SubscriptElement()]),
-                    comparisons=[_],
+                [cst.AssignTarget(cst.Name(name))],
+                cst.Comparison(
+                    cst.Subscript(cst.Name(held), [cst.SubscriptElement()]),
+                    [_],
                 ),
             ) if name in used:
                 out.add(held)

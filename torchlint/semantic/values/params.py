@@ -535,9 +535,9 @@ def _may_give(call: cst.Call, position: int, name: str) -> bool:
 def _asks_truth(tree: Tree, read: cst.BaseExpression) -> bool:
     """Say whether Python asks for the truth of what is read."""
     match tree.parents[read]:
-        case cst.If(test=test) | cst.While(test=test) | cst.IfExp(test=test):
+        case cst.If(test) | cst.While(test) | cst.IfExp(test=test):
             return test is read
-        case cst.UnaryOperation(operator=cst.Not()) | cst.BooleanOperation():
+        case cst.UnaryOperation(cst.Not()) | cst.BooleanOperation():
             return True
     return False
 
@@ -603,8 +603,8 @@ def _host_device(node: cst.BaseExpression | None) -> Value | None:
         case cst.SimpleString() if node.raw_value == "cpu":
             return _text_value(node)
         case cst.Call(
-            func=cst.Name("device") | cst.Attribute(attr=cst.Name("device")),
-            args=[cst.Arg(value=cst.SimpleString() as text)],
+            cst.Name("device") | cst.Attribute(attr=cst.Name("device")),
+            [cst.Arg(cst.SimpleString() as text)],
         ) if text.raw_value == "cpu":
             return Value("device", device=CPU)
     return None

@@ -78,7 +78,7 @@ def of_host_argument(module: Module, node: cst.CSTNode, *, far: bool = True) -> 
     if isinstance(node, cst.Name):
         node = assigned_value(module, node) or node
     match node:
-        case cst.Attribute(value=cst.Name() as argument, attr=cst.Name("device")):
+        case cst.Attribute(cst.Name() as argument, cst.Name("device")):
             on_host = False
             for each in _passed(module, argument, far=far):
                 if each.device in (ACCEL, CUDA):

@@ -74,7 +74,7 @@ def of_text(name: str) -> Value:
 def device_option(holder: Value, node: cst.Call, args: list[Value]) -> Value | None:
     """Return the device that options are asked for, ``config.get("device", "cuda")``."""
     match node.func:
-        case cst.Attribute(value=options, attr=cst.Name("get")) if args and args[0].kind == "str":
+        case cst.Attribute(options, cst.Name("get")) if args and args[0].kind == "str":
             found = evidence.by_name(args[0].name or "")
             return found if found.kind == "device" and _holds_options(holder, options) else None
     return None

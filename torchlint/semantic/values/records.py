@@ -92,11 +92,11 @@ def filled(values: Values, cls: cst.ClassDef, attr: str, held: Value, budget: in
     for call in values.tree.within(cls.body, cst.Call, nested=True):
         match call:
             case cst.Call(
-                func=cst.Attribute(
-                    value=cst.Attribute(value=cst.Name("self"), attr=cst.Name(name)),
-                    attr=cst.Name("append"),
+                cst.Attribute(
+                    cst.Attribute(cst.Name("self"), cst.Name(name)),
+                    cst.Name("append"),
                 ),
-                args=[cst.Arg(value=appended, star="")],
+                [cst.Arg(appended, star="")],
             ) if name == attr:
                 items.append(values.value(appended, budget - 1))
     return held.but(item=join_all(items), items=None) if items else held
@@ -112,7 +112,7 @@ def stored(values: Values, read: cst.Subscript, key: str, budget: int) -> Value 
     for node in values.tree.within(cls.body, cst.Assign, nested=True):
         for target in (each.target for each in node.targets):
             match target:
-                case cst.Subscript(value=held) if literal_key(target) == key and held.deep_equals(
+                case cst.Subscript(held) if literal_key(target) == key and held.deep_equals(
                     read.value
                 ):
                     found.append(values.value(node.value, budget - 1))

@@ -30,7 +30,7 @@ def on_host(value: cst.BaseExpression, lies: OnHost) -> Value | None:
 
 def _asks_type(test: cst.BaseExpression) -> bool:
     match test:
-        case cst.Call(func=cst.Name(name) | cst.Attribute(attr=cst.Name(name))):
+        case cst.Call(cst.Name(name) | cst.Attribute(attr=cst.Name(name))):
             return name in _OF_TYPES
     return False
 
@@ -41,10 +41,8 @@ def merged(tree: Tree, function: cst.FunctionDef) -> tuple[str, str] | None:
     for loop in tree.within(function.body, cst.For):
         match loop:
             case cst.For(
-                target=cst.Tuple(
-                    elements=[cst.Element(value=cst.Name(key)), cst.Element(value=cst.Name(value))]
-                ),
-                iter=cst.Call(func=func, args=[]),
+                cst.Tuple([cst.Element(cst.Name(key)), cst.Element(cst.Name(value))]),
+                cst.Call(func, []),
             ) if (source := _mapping(func)) is not None:
                 lines: list[cst.Assign | cst.AugAssign] = [*tree.within(loop.body, cst.Assign)]
                 for each in (*lines, *tree.within(loop.body, cst.AugAssign)):
@@ -63,11 +61,11 @@ def brought(tree: Tree, function: cst.FunctionDef, given: Mapping[str, Value]) -
     for call in calls:
         match call:
             case cst.Call(
-                func=cst.Attribute(value=cst.Name(whole), attr=cst.Name("to")),
-                args=[cst.Arg(value=cst.Name(to)), *_],
+                cst.Attribute(cst.Name(whole), cst.Name("to")),
+                [cst.Arg(cst.Name(to)), *_],
             ) if whole in given and to in given:
                 return _moved(given[whole], given[to].device)
-            case cst.Call(func=cst.Attribute(cst.Name(whole), cst.Name("cuda"))) if whole in given:
+            case cst.Call(cst.Attribute(cst.Name(whole), cst.Name("cuda"))) if whole in given:
                 return _moved(given[whole], CUDA)
     return None
 
@@ -80,11 +78,11 @@ def _moved(value: Value, device: str | None) -> Value:
 def _changed_under_key(line: cst.Assign | cst.AugAssign, key: str) -> str | None:
     """Return the dotted name of what a statement changes under the key of a name."""
     match line:
-        case cst.Assign(targets=[cst.AssignTarget(target=target)]) | cst.AugAssign(target=target):
+        case cst.Assign([cst.AssignTarget(target)]) | cst.AugAssign(target):
             match target:
                 case cst.Subscript(
-                    value=held,
-                    slice=[cst.SubscriptElement(slice=cst.Index(value=cst.Name(under)))],
+                    held,
+                    [cst.SubscriptElement(cst.Index(cst.Name(under)))],
                 ) if under == key:
                     return dotted_text(held)
     return None
@@ -93,7 +91,7 @@ def _changed_under_key(line: cst.Assign | cst.AugAssign, key: str) -> str | None
 def _adds(given: cst.BaseExpression, value: str) -> bool:
     """Say whether an expression is a name's value, or adds it to something."""
     match given:
-        case cst.BinaryOperation(left=left, operator=cst.Add(), right=right):
+        case cst.BinaryOperation(left, cst.Add(), right):
             return is_name(left, value) or is_name(right, value)
     return is_name(given, value)
 
@@ -101,6 +99,6 @@ def _adds(given: cst.BaseExpression, value: str) -> bool:
 def _mapping(func: cst.BaseExpression) -> str | None:
     """Return the dotted name of the mapping whose items a call of a name gives."""
     match func:
-        case cst.Attribute(value=held, attr=cst.Name("items")):
+        case cst.Attribute(held, cst.Name("items")):
             return dotted_text(held)
     return None

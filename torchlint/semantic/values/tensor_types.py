@@ -65,9 +65,9 @@ def holds_on_gpu(test: cst.BaseExpression) -> bool:
     """Say whether a test that asks for the device alone is true where the program runs on a GPU,
     ``use_cuda``, ``device.type != "cpu"``, or else where it does not."""
     match test:
-        case cst.BooleanOperation(left=left, right=right):
+        case cst.BooleanOperation(left, right=right):
             return holds_on_gpu(left) and holds_on_gpu(right)
-        case cst.UnaryOperation(operator=cst.Not(), expression=inner):
+        case cst.UnaryOperation(cst.Not(), inner):
             return not holds_on_gpu(inner)
     against = any(_AGAINST.search(word) for word in _words(test))
     match test:

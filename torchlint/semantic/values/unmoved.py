@@ -30,7 +30,7 @@ def stays(flow: Flow, made: cst.Call, cls: cst.ClassDef | None) -> bool:
     if function is None:
         return False
     match assign:
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as target)]):
+        case cst.Assign([cst.AssignTarget(cst.Name() as target)]):
             _, bindings = flow.names.bindings(target.value, target)
             return (
                 len(bindings) == 1
@@ -44,7 +44,7 @@ def kept_apart(flow: Flow, made: cst.Call) -> bool:
     """Say whether a parameter that a call makes belongs to no module, which would take it along: a
     name alone is bound to it, with which the file computes, or which it gives an optimizer."""
     match flow.tree.parents.get(made):
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as target)]):
+        case cst.Assign([cst.AssignTarget(cst.Name() as target)]):
             scope, _ = flow.names.bindings(target.value, target)
             uses = flow.names_in(flow.tree.root, target.value)
             same = [u for u in uses if flow.names.bindings(u.value, u)[0] is scope]
@@ -123,7 +123,7 @@ def _is_harmless(flow: Flow, node: cst.BaseExpression, depth: int) -> bool:
             return True
         case cst.Attribute(attr=attr):
             return attr.value not in _MOVES and _is_chained(flow, above)
-        case cst.Call(func=func):
+        case cst.Call(func):
             return func is node
         case cst.Arg():
             return above.keyword is node or _taker_leaves(flow, above, depth)
@@ -132,7 +132,7 @@ def _is_harmless(flow: Flow, node: cst.BaseExpression, depth: int) -> bool:
         case cst.Element():
             given = flow.tree.parents.get(flow.tree.parents[above])
             return isinstance(given, cst.Return) and _trains(flow, given)
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Attribute() as kept)]) if depth:
+        case cst.Assign([cst.AssignTarget(cst.Attribute() as kept)]) if depth:
             return _attribute_stays(flow, kept, depth - 1)
     return False
 

@@ -45,9 +45,9 @@ def _changes(module: Module, region: cst.CSTNode, model: cst.BaseExpression) -> 
     known = {module.source_of(model)}
     for each in module.within(region, cst.Assign, cst.For):
         match each:
-            case cst.For(target=target, iter=source):
+            case cst.For(target, source):
                 targets = [target]
-            case cst.Assign(targets=several, value=source):
+            case cst.Assign(several, source):
                 targets = [one.target for one in several]
             case _:
                 continue
@@ -74,11 +74,11 @@ def _is_part(module: Module, node: cst.BaseExpression, known: set[str]) -> bool:
     """Say whether an expression is a model, or a part of it."""
     while module.source_of(node) not in known:
         match node:
-            case cst.Attribute(value=value, attr=attr) if attr.value not in _FACTS:
+            case cst.Attribute(value, attr) if attr.value not in _FACTS:
                 node = value
-            case cst.Subscript(value=value):
+            case cst.Subscript(value):
                 node = value
-            case cst.Call(func=cst.Attribute(value=value)) if attr_of(node.func) in _PARTS:
+            case cst.Call(cst.Attribute(value)) if attr_of(node.func) in _PARTS:
                 node = value
             case _:
                 return False
@@ -87,17 +87,16 @@ def _is_part(module: Module, node: cst.BaseExpression, known: set[str]) -> bool:
 
 def _changes_here(module: Module, place: cst.CSTNode, known: set[str]) -> bool:
     match place:
-        case (
-            cst.AssignTarget(target=(cst.Attribute(value=held) | cst.Subscript(value=held)))
-            | cst.AugAssign(target=(cst.Attribute(value=held) | cst.Subscript(value=held)))
+        case cst.AssignTarget(cst.Attribute(held) | cst.Subscript(held)) | cst.AugAssign(
+            cst.Attribute(held) | cst.Subscript(held)
         ):
             return _is_part(module, held, known)
-        case cst.WithItem(item=cst.Call(args=args)):
+        case cst.WithItem(cst.Call(args=args)):
             return any(module.source_of(arg.value) in known for arg in args)
-        case cst.Call(func=cst.Attribute(value=held), args=args) if _is_part(module, held, known):
+        case cst.Call(cst.Attribute(held), args) if _is_part(module, held, known):
             name = method_called(place) or ""
             return bool(_CHANGES.search(name)) or (name.endswith("_") and name not in _SAME)
-        case cst.Call(func=func, args=args):
+        case cst.Call(func, args):
             if method_called(place) in _TRAINS:
                 return True
             given = any(_is_part(module, arg.value, known) for arg in args)

@@ -159,15 +159,11 @@ def _over_many(module: Module, loop: _Each) -> bool:
     if isinstance(over, cst.Name):
         over = sole_definition(module, over) or over
     match over:
-        case (
-            cst.List(elements=elements) | cst.Tuple(elements=elements) | cst.Dict(elements=elements)
-        ):
+        case cst.List(elements) | cst.Tuple(elements) | cst.Dict(elements):
             return len(elements) >= _HANDFUL
-        case cst.Subscript(
-            slice=[cst.SubscriptElement(slice=cst.Slice(upper=cst.Integer(value=upper)))]
-        ):
+        case cst.Subscript(slice=[cst.SubscriptElement(cst.Slice(upper=cst.Integer(upper)))]):
             return int(upper) >= _HANDFUL
-        case cst.Call(func=cst.Name("range")):
+        case cst.Call(cst.Name("range")):
             bounds = positional(over)
             return len(bounds) < 3 and not _is_handful(module, bounds[-1])
     return True

@@ -27,14 +27,14 @@ _TOKENIZER = regex(r"(^|_)(tok|tokeni[sz]er|tokenizer_\w+)$", re.IGNORECASE)
 def hf_dataset(module: Module, node: cst.CSTNode | None) -> bool:
     """Say whether an expression is a dataset, or a dict of datasets, of the datasets library."""
     match node:
-        case cst.Call(func=func) if library.makes(module, module.name(func), _DATASET):
+        case cst.Call(func) if library.makes(module, module.name(func), _DATASET):
             streams = keyword_argument(module, node, "streaming")
             return streams is None or dotted_text(streams) == "False"
-        case cst.Call(func=cst.Attribute(value=receiver, attr=cst.Name(value=method))) if (
-            library.makes(module, f"{_DATASET}.{method}", _DATASET)
+        case cst.Call(cst.Attribute(receiver, cst.Name(method))) if library.makes(
+            module, f"{_DATASET}.{method}", _DATASET
         ):
             return hf_dataset(module, receiver)
-        case cst.Subscript(value=holder):
+        case cst.Subscript(holder):
             return hf_dataset(module, holder)
         case cst.Name():
             if _is_named(module, node):

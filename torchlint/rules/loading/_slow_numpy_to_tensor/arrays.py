@@ -61,16 +61,16 @@ def is_array(module: Module, node: cst.CSTNode) -> bool:
     """Say whether an expression is an ndarray of one or more dimensions; scalars and unknowns are
     not."""
     match node:
-        case cst.Call(func=func):
+        case cst.Call(func):
             name = module.name(func) or ""
             if name.startswith("numpy."):
                 return _numpy_call(module, node, name[len("numpy.") :])
             return name in _READERS or _method(module, node)
-        case cst.BinaryOperation(left=left, right=right):
+        case cst.BinaryOperation(left, right=right):
             sides = [is_array(module, left), is_array(module, right)]
             plain = [inferred(module, s).kind in ("number", "bool") for s in (left, right)]
             return any(sides) and all(a or b for a, b in zip(sides, plain, strict=True))
-        case cst.Subscript(value=value, slice=parts):
+        case cst.Subscript(value, parts):
             return all(isinstance(p.slice, cst.Slice) for p in parts) and is_array(module, value)
         case cst.IfExp(body=body, orelse=orelse):
             return is_array(module, body) and is_array(module, orelse)
@@ -246,7 +246,7 @@ def _is_observed(module: Module, node: cst.BaseExpression) -> bool:
 
 def _observes(value: cst.BaseExpression, at: int | None) -> bool:
     match value:
-        case cst.Call(func=cst.Attribute(value=world, attr=cst.Name("reset" | "step" as method))):
+        case cst.Call(cst.Attribute(world, cst.Name("reset" | "step" as method))):
             first = at == 0 or (at is None and method == "reset")
             return first and _WORLD.search(dotted_text(world) or "") is not None
     return False
@@ -254,13 +254,13 @@ def _observes(value: cst.BaseExpression, at: int | None) -> bool:
 
 def _elements(module: Module, node: cst.CSTNode) -> list[cst.BaseExpression]:
     match node:
-        case cst.List(elements=elements) | cst.Tuple(elements=elements):
+        case cst.List(elements) | cst.Tuple(elements):
             return (
                 []
                 if any(isinstance(e, cst.StarredElement) for e in elements)
                 else [e.value for e in elements]
             )
-        case cst.ListComp(elt=elt):
+        case cst.ListComp(elt):
             return [elt]
         case cst.Name():
             definition = sole_definition(module, node) or _unpacked(module, node)
@@ -289,8 +289,8 @@ def _filled(module: Module, name: cst.Name) -> list[cst.BaseExpression] | None:
     out = []
     for read in reads_of(module, module.scope(name), name.value):
         match module.method_call(read):
-            case cst.Call(func=cst.Attribute(attr=cst.Name("append")), args=[arg]):
+            case cst.Call(cst.Attribute(attr=cst.Name("append")), [arg]):
                 out.append(arg.value)
-            case cst.Call(func=cst.Attribute(attr=cst.Name("extend" | "insert"))):
+            case cst.Call(cst.Attribute(attr=cst.Name("extend" | "insert"))):
                 return []
     return out or None

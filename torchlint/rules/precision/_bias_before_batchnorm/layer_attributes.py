@@ -123,15 +123,15 @@ def _sort(module: Module, use: cst.CSTNode, kept: _Kept) -> None:
             )
         case cst.AugAssign(value=value):
             kept.layers += _constructing_calls(module, value)
-        case cst.Call(func=func) if func is use:
+        case cst.Call(func) if func is use:
             kept.calls.append(above)
-        case cst.Attribute(attr=cst.Name(value="append" | "extend")):
+        case cst.Attribute(attr=cst.Name("append" | "extend")):
             kept.layers += _grown(module, above)
         case cst.Attribute() if above.attr.value in _PLAIN:
             pass
         case cst.If() | cst.Comparison() | cst.ComparisonTarget():
             pass
-        case cst.Subscript(value=value) if value is use:
+        case cst.Subscript(value) if value is use:
             kept.uses.append(use)
             _follow(module, above, kept)
         case cst.For(iter=iterated) if iterated is use:
@@ -195,17 +195,17 @@ def _constructing_calls(module: Module, value: cst.BaseExpression) -> list[cst.C
     """Return the calls that construct the layers of an expression, with `_OPEN` for what is not
     seen."""
     match value:
-        case cst.Name(value="None"):
+        case cst.Name("None"):
             return []
         case cst.Name():
             return _local(module, value)
-        case cst.List(elements=elements) | cst.Tuple(elements=elements):
+        case cst.List(elements) | cst.Tuple(elements):
             parts = [
                 _constructing_calls(module, e.value) if isinstance(e, cst.Element) else [_OPEN]
                 for e in elements
             ]
             return [made for part in parts for made in part]
-        case cst.ListComp(elt=elt) | cst.GeneratorExp(elt=elt):
+        case cst.ListComp(elt) | cst.GeneratorExp(elt):
             return _constructing_calls(module, elt)
         case cst.IfExp(body=body, orelse=orelse):
             return _constructing_calls(module, body) + _constructing_calls(module, orelse)
@@ -333,16 +333,16 @@ def go_through(module: Module, cls: cst.ClassDef, attr: str) -> bool:
 def _only_calls(loop: cst.CSTNode | None) -> bool:
     match loop:
         case cst.For(
-            target=cst.Name(value=layer),
+            cst.Name(layer),
             body=cst.IndentedBlock(
-                body=[
+                [
                     cst.SimpleStatementLine(
-                        body=[
+                        [
                             cst.Assign(
-                                targets=[cst.AssignTarget(target=cst.Name(value=out))],
-                                value=cst.Call(
-                                    func=cst.Name(value=called),
-                                    args=[cst.Arg(value=cst.Name(value=given), star="")],
+                                [cst.AssignTarget(cst.Name(out))],
+                                cst.Call(
+                                    cst.Name(called),
+                                    [cst.Arg(cst.Name(given), star="")],
                                 ),
                             )
                         ]

@@ -224,7 +224,7 @@ def _added_next(module: Module, node: cst.CSTNode) -> cst.BaseExpression | None:
     if row is None or behind is None:
         return None
     match behind:
-        case cst.SimpleStatementLine(body=[cst.Expr(value=cst.Call() as call)]):
+        case cst.SimpleStatementLine([cst.Expr(cst.Call() as call)]):
             other = call.func
             if not isinstance(other, cst.Attribute) or not call.args:
                 return None
@@ -234,7 +234,7 @@ def _added_next(module: Module, node: cst.CSTNode) -> cst.BaseExpression | None:
             if other.attr.value == "extend":
                 return _first(added)
             return added if other.attr.value in ("append", "add_module") else None
-        case cst.SimpleStatementLine(body=[cst.AugAssign(target=target, value=added)]):
+        case cst.SimpleStatementLine([cst.AugAssign(target, value=added)]):
             return _first(added) if target.deep_equals(row) else None
     return None
 
@@ -242,20 +242,18 @@ def _added_next(module: Module, node: cst.CSTNode) -> cst.BaseExpression | None:
 def _row(line: cst.CSTNode) -> cst.BaseExpression | None:
     """Return the name or attribute to which a statement binds or adds layers."""
     match line:
-        case cst.SimpleStatementLine(
-            body=[cst.Expr(value=cst.Call(func=cst.Attribute(value=row)))]
-        ):
+        case cst.SimpleStatementLine([cst.Expr(cst.Call(cst.Attribute(row)))]):
             return row
-        case cst.SimpleStatementLine(body=[cst.AugAssign(target=row)]):
+        case cst.SimpleStatementLine([cst.AugAssign(row)]):
             return row
-        case cst.SimpleStatementLine(body=[cst.Assign(targets=[cst.AssignTarget(target=row)])]):
+        case cst.SimpleStatementLine([cst.Assign([cst.AssignTarget(row)])]):
             return row
     return None
 
 
 def _first(row: cst.BaseExpression) -> cst.BaseExpression | None:
     match row:
-        case cst.List(elements=[cst.Element(value=value), *_]):
+        case cst.List([cst.Element(value), *_]):
             return value
     return None
 

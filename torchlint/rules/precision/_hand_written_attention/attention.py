@@ -213,7 +213,7 @@ def _queries_and_keys(module: Module, product: cst.BaseExpression, chain: _Chain
 def _flat_operands(found: Operation) -> list[cst.BaseExpression]:
     """Return the operands of a product; of ``einsum("…", [q, k])`` too."""
     match found.operands:
-        case (first, cst.List(elements=elements) | cst.Tuple(elements=elements)):
+        case (first, cst.List(elements) | cst.Tuple(elements)):
             return [first, *(element.value for element in elements)]
     return [*found.operands]
 

@@ -46,9 +46,9 @@ def filled(module: Module, tensor: cst.BaseExpression) -> bool:
 def _is_limit(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether an expression is an infinity, the limit of a type, or shifts by a huge number."""
     match node:
-        case cst.Attribute(value=cst.Call(func=kind), attr=cst.Name(value="min" | "max")):
+        case cst.Attribute(cst.Call(kind), cst.Name("min" | "max")):
             return module.name(kind) == "torch.finfo"
-        case cst.BinaryOperation(left=left, right=right, operator=cst.Multiply() | cst.Subtract()):
+        case cst.BinaryOperation(left, right=right, operator=cst.Multiply() | cst.Subtract()):
             numbers = [spelled_number(module, each) or 0 for each in (left, right)]
             return any(abs(number) > _HIGH for number in numbers)
     return spelled_number(module, node) == math.inf
@@ -60,17 +60,17 @@ def _made_of(module: Module, node: cst.BaseExpression) -> Iterator[cst.BaseExpre
         case cst.Name():
             yield from _bound_to(module, node)
             yield from _written_into(module, node)
-        case cst.Attribute(value=value):
+        case cst.Attribute(value):
             yield value
             yield from assigned_to(module, node)
-        case cst.Subscript(value=value):
+        case cst.Subscript(value):
             yield value
-        case cst.Call(func=func, args=args) if inferred(module, func).kind != "module":
+        case cst.Call(func, args) if inferred(module, func).kind != "module":
             for callee in callees_of(module, node):
                 yield from returned(module, callee)
             yield func
             yield from (arg.value for arg in args)
-        case cst.BinaryOperation(left=one, right=other) | cst.IfExp(body=one, orelse=other):
+        case cst.BinaryOperation(one, right=other) | cst.IfExp(body=one, orelse=other):
             yield from (one, other)
         case cst.UnaryOperation(expression=value):
             yield value
@@ -90,11 +90,11 @@ def _written_into(module: Module, name: cst.Name) -> Iterator[cst.BaseExpression
     """Yield what the function writes into the tensor of a name: ``z[mask] = x``, ``z.fill_(x)``."""
     for each in module.within(module.scope(name), cst.Assign, cst.Call):
         match each:
-            case cst.Assign(targets=targets, value=value):
+            case cst.Assign(targets, value):
                 places = [each.target for each in targets if isinstance(each.target, cst.Subscript)]
                 if any(is_name(root_of(place, cst.Subscript), name.value) for place in places):
                     yield value
-            case cst.Call(func=cst.Attribute(value=held), args=args):
+            case cst.Call(cst.Attribute(held), args):
                 changed = root_of(held, cst.Subscript)
                 if (attr_of(each.func) or "").endswith("_") and is_name(changed, name.value):
                     yield from (arg.value for arg in args)

@@ -151,15 +151,15 @@ class _Gradients:
         for call in self.module.within(small, cst.Call):
             self._call(call, critic)
         match small:
-            case cst.Assign(targets=targets, value=value):
+            case cst.Assign(targets, value):
                 names = {n for t in targets for n in _names(t.target)}
                 if self._carries(value, critic):
                     self.graphs |= names
                 else:
                     self.graphs -= names
-            case cst.AugAssign(target=target, value=value) if self._carries(value, critic):
+            case cst.AugAssign(target, value=value) if self._carries(value, critic):
                 self.graphs |= set(_names(target))
-            case cst.Return(value=value) if value is not None and self._carries(value, critic):
+            case cst.Return(value) if value is not None and self._carries(value, critic):
                 self.used = True
 
     def _call(self, call: cst.Call, critic: cst.Call | None) -> None:

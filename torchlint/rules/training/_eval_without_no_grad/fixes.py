@@ -197,7 +197,7 @@ def _wants_no_graph(module: Module, line: cst.SimpleStatementLine) -> bool:
     """Say whether a statement does no more than compute what it binds, of which nobody uses a
     graph."""
     match line.body:
-        case [cst.Assign(targets=[cst.AssignTarget(target=cst.Name())], value=value)]:
+        case [cst.Assign([cst.AssignTarget(cst.Name())], value)]:
             pass
         case _:
             return False
@@ -225,11 +225,11 @@ def _goes_into_block(module: Module, node: cst.Call, line: cst.SimpleStatementLi
     if _cached_casts(module, line):
         return False
     match home:
-        case cst.Assign(targets=targets, value=value):
+        case cst.Assign(targets, value):
             places = [target.target for target in targets]
-        case cst.AnnAssign(target=target, value=cst.BaseExpression() as value):
+        case cst.AnnAssign(target, value=cst.BaseExpression() as value):
             places = [target]
-        case cst.Expr(value=value) | cst.Return(value=cst.BaseExpression() as value):
+        case cst.Expr(value) | cst.Return(cst.BaseExpression() as value):
             places = []
         case _:
             return False
@@ -247,9 +247,9 @@ def _is_rebound(module: Module, place: cst.BaseExpression) -> bool:
     match place:
         case cst.Name() | cst.Attribute():
             return True
-        case cst.Tuple(elements=elements) | cst.List(elements=elements):
+        case cst.Tuple(elements) | cst.List(elements):
             return all(_is_rebound(module, element.value) for element in elements)
-        case cst.Subscript(value=held):
+        case cst.Subscript(held):
             value = inferred(module, held)
             return value.kind in ("list", "dict", "ndarray") or (
                 value.tensor and value.origin == "factory" and value.grad is False

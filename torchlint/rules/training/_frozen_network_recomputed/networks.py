@@ -78,7 +78,7 @@ def _leaves_alone(module: Module, use: cst.Name, loop: Loop) -> bool:
     """Say whether a use reads the network, runs it, or moves it before the loop."""
     inside = module.is_within(use, loop)
     match module.parent(use):
-        case cst.Call(func=func) if func is use:
+        case cst.Call(func) if func is use:
             return True
         case cst.Attribute(attr=cst.Name(name)) as attribute:
             if _RUNS.match(name) or name in ("config", "dtype", "device"):
@@ -103,7 +103,7 @@ def runs_network(call: cst.Call) -> cst.Name | None:
     match call.func:
         case cst.Name():
             return call.func
-        case cst.Attribute(value=cst.Name() as net, attr=cst.Name(name)) if _RUNS.match(name):
+        case cst.Attribute(cst.Name() as net, cst.Name(name)) if _RUNS.match(name):
             return net
     return None
 
@@ -120,7 +120,7 @@ def inputs_of(module: Module, call: cst.Call, loop: cst.For) -> set[str]:
 @question(circular="other")
 def _input(module: Module, node: cst.BaseExpression, loop: cst.For) -> str:
     match node:
-        case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(name))) if name in _KEPT:
+        case cst.Call(cst.Attribute(inner, cst.Name(name))) if name in _KEPT:
             return _input(module, inner, loop)
         case cst.Integer() | cst.Float() | cst.SimpleString() | cst.Name("True" | "False" | "None"):
             return "constant"
@@ -179,9 +179,9 @@ def _only_handed(module: Module, use: cst.Name) -> bool:
 
 def _key(node: cst.Subscript) -> str | None:
     match node.slice:
-        case [cst.SubscriptElement(slice=cst.Index(value=cst.SimpleString() as text))]:
+        case [cst.SubscriptElement(cst.Index(cst.SimpleString() as text))]:
             return string(text)
-        case [cst.SubscriptElement(slice=cst.Index(value=cst.Integer(value=number)))]:
+        case [cst.SubscriptElement(cst.Index(cst.Integer(number)))]:
             return number
     return None
 

@@ -147,9 +147,9 @@ def adds_up_parameters(module: Module, loop: cst.For | cst.CompFor) -> bool:
 def _of_part(goes: LoopSource) -> bool:
     """Say whether a loop goes over the parameters of one layer of a network, which may be one."""
     match goes.iterated:
-        case cst.Call(func=cst.Attribute(value=cst.Attribute(value=network))):
+        case cst.Call(cst.Attribute(cst.Attribute(network))):
             return not is_name(network, "self")
-        case cst.Call(func=cst.Attribute(value=cst.Subscript())):
+        case cst.Call(cst.Attribute(cst.Subscript())):
             return True
     return False
 
@@ -160,20 +160,18 @@ def _terms(module: Module, loop: cst.For | cst.CompFor) -> Iterator[cst.BaseExpr
         holder = module.parent(loop)
         arg = module.parent(holder) if holder is not None else None
         match holder, module.parent(arg) if isinstance(arg, cst.Arg) else None:
-            case cst.GeneratorExp(elt=elt) | cst.ListComp(elt=elt), cst.Call(func=func) if (
+            case cst.GeneratorExp(elt) | cst.ListComp(elt), cst.Call(func) if (
                 module.name(func) == "builtins.sum"
             ):
                 yield elt
         return
     for node in module.within(loop.body, cst.AugAssign, cst.Assign):
         match node:
-            case cst.AugAssign(target=cst.Name(), operator=cst.AddAssign(), value=value):
+            case cst.AugAssign(cst.Name(), cst.AddAssign(), value):
                 yield value
             case cst.Assign(
-                targets=[cst.AssignTarget(target=cst.Name(value=name))],
-                value=cst.BinaryOperation(
-                    left=cst.Name(value=left), operator=cst.Add(), right=value
-                ),
+                [cst.AssignTarget(cst.Name(name))],
+                cst.BinaryOperation(cst.Name(left), cst.Add(), value),
             ) if name == left:
                 yield value
 
@@ -200,7 +198,7 @@ def _of_one_part(module: Module, loop: cst.For) -> bool:
     cls = module.class_of(loop)
     for goes in loop_sources(module, loop):
         match goes.iterated:
-            case cst.Attribute(value=cst.Name("self"), attr=cst.Name(value=name)) if cls:
+            case cst.Attribute(cst.Name("self"), cst.Name(name)) if cls:
                 given = _given_to_constructor(module, cls, name)
                 return bool(given) and all(_of_layer(each) for each in given)
     return False
@@ -224,7 +222,7 @@ def _given_to_constructor(
 
 def _listed(node: cst.BaseExpression | None) -> cst.BaseExpression | None:
     match node:
-        case cst.Call(func=cst.Name("list" | "tuple"), args=[cst.Arg(value=listed)]):
+        case cst.Call(cst.Name("list" | "tuple"), [cst.Arg(listed)]):
             return listed
     return node
 
@@ -232,8 +230,8 @@ def _listed(node: cst.BaseExpression | None) -> cst.BaseExpression | None:
 def _of_layer(given: cst.BaseExpression | None) -> bool:
     match given:
         case cst.Call(
-            func=cst.Attribute(value=cst.Attribute(value=network), attr=cst.Name("parameters")),
-            args=[],
+            cst.Attribute(cst.Attribute(network), cst.Name("parameters")),
+            [],
         ):
             return not is_name(network, "self")
     return False
@@ -324,11 +322,9 @@ def _by_values(module: Module, test: cst.BaseExpression, names: _Names) -> bool:
 def _work_done(module: Module, loop: cst.For, names: _Names) -> Iterator[str | Work]:
     for node in module.within(loop.body, cst.Expr, cst.AugAssign, cst.Assign):
         match node:
-            case cst.Expr(value=cst.Call() as call):
+            case cst.Expr(cst.Call() as call):
                 yield from _chain(module, call, names)
-            case cst.AugAssign(target=target, operator=operator, value=value) if _is_tensor(
-                module, target, names
-            ):
+            case cst.AugAssign(target, operator, value) if _is_tensor(module, target, names):
                 if _of_gradient(module, target, names):
                     yield Work.GRADIENTS if isinstance(operator, _SCALES) else Work.MORE
                 elif isinstance(operator, _SCALES):
@@ -336,11 +332,11 @@ def _work_done(module: Module, loop: cst.For, names: _Names) -> Iterator[str | W
                 elif isinstance(operator, (cst.AddAssign, cst.SubtractAssign)):
                     yield from _added(module, target, value, names)
             case cst.Assign(
-                targets=[cst.AssignTarget(target=cst.Subscript(value=target, slice=[part]))],
-                value=value,
+                [cst.AssignTarget(cst.Subscript(target, [part]))],
+                value,
             ) if _takes_all(part) and _is_tensor(module, target, names):
                 yield from _stored(module, target, value, names, bound=False)
-            case cst.Assign(targets=[cst.AssignTarget(target=target)], value=value) if isinstance(
+            case cst.Assign([cst.AssignTarget(target)], value) if isinstance(
                 target, (cst.Attribute, cst.Subscript)
             ) and _is_tensor(module, target, names):
                 yield from _stored(module, target, value, names, bound=True)
@@ -350,7 +346,7 @@ def _takes_all(part: cst.SubscriptElement) -> bool:
     """Say whether a subscript takes a whole tensor: ``p[:] = …`` and ``p[...] = …`` copy into
     it."""
     match part.slice:
-        case cst.Slice(lower=None, upper=None, step=None) | cst.Index(value=cst.Ellipsis()):
+        case cst.Slice(lower=None, upper=None, step=None) | cst.Index(cst.Ellipsis()):
             return True
     return False
 
@@ -491,15 +487,13 @@ def _is_tensor(module: Module, node: cst.BaseExpression, names: _Names) -> bool:
     name."""
     while True:
         match node:
-            case cst.Attribute(value=value, attr=cst.Name(value=attr)) if attr in _ALIASES:
+            case cst.Attribute(value, cst.Name(attr)) if attr in _ALIASES:
                 node = value
-            case cst.Call(func=cst.Attribute(value=value, attr=cst.Name(value=attr))) if (
-                attr in _ALIASES
-            ):
+            case cst.Call(cst.Attribute(value, cst.Name(attr))) if attr in _ALIASES:
                 node = value
-            case cst.Subscript(slice=[cst.SubscriptElement(slice=cst.Index(value=index))]):
+            case cst.Subscript(slice=[cst.SubscriptElement(cst.Index(index))]):
                 return bool(module.names_in(index) & names.keys)
-            case cst.Name(value=name):
+            case cst.Name(name):
                 return name in names.tensors
             case _:
                 return False
@@ -552,8 +546,8 @@ def _is_group(module: Module, made: cst.Dict, names: _Names) -> bool:
     for element in made.elements:
         match element:
             case cst.DictElement(
-                key=cst.SimpleString(raw_value="params"),
-                value=cst.List(elements=[cst.Element(value=value)]) | value,
+                cst.SimpleString(raw_value="params"),
+                cst.List([cst.Element(value)]) | value,
             ):
                 return isinstance(value, cst.Name) and value.value in names.tensors
     return False

@@ -88,7 +88,7 @@ def _parameters_made(module: Module, made: cst.BaseExpression) -> int | None:
             for arg in made.args
         )
     match made.func:
-        case cst.Attribute(value=inner, attr=cst.Name(value=method)) if method in _RETURN_ITSELF:
+        case cst.Attribute(inner, cst.Name(method)) if method in _RETURN_ITSELF:
             return _parameters_made(module, inner)
     found = class_named(module, made.func)
     return _of_class(*found) if found is not None else None

@@ -111,13 +111,13 @@ class _States:
                 return
             case cst.Name() | cst.Attribute() if dotted_text(node) is not None:
                 yield node
-            case cst.Call(func=func, args=args):
+            case cst.Call(func, args):
                 if hands_graph_on(self.module, node):
                     if isinstance(func, cst.Attribute):
                         yield from self._with_graph(func.value)
                     for arg in args:
                         yield from self._with_graph(arg.value)
-            case cst.Subscript(value=value):
+            case cst.Subscript(value):
                 yield from self._with_graph(value)
             case _:
                 for child in node.children:
@@ -242,7 +242,7 @@ def _targets(statement: Binding) -> Iterator[cst.BaseExpression]:
     )
     while todo:
         match todo.pop():
-            case cst.Tuple(elements=elements) | cst.List(elements=elements):
+            case cst.Tuple(elements) | cst.List(elements):
                 todo.extend(element.value for element in elements)
             case target:
                 yield target

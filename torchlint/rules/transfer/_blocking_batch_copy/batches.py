@@ -170,9 +170,7 @@ def only_copied_back(module: Module, call: cst.Call) -> bool:
     """Say whether all that is done with what is moved is to copy it back to the host: it should
     stay there (TL113)."""
     match module.small_statement(call):
-        case (
-            cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))], value=value) as home
-        ) if value is call:
+        case cst.Assign([cst.AssignTarget(cst.Name(name))], value) as home if value is call:
             reads = readers_of(module, home, name)
             return bool(reads) and all(_goes_back(module, read) for read in reads)
     return False
@@ -184,9 +182,9 @@ def never_read(module: Module, call: cst.Call) -> bool:
     if not isinstance(line, cst.Assign) or function is None:
         return False
     match line.targets[0].target, line.value:
-        case cst.Name(value=name), value if value is call:
+        case cst.Name(name), value if value is call:
             pass
-        case cst.Tuple(elements=names), cst.Tuple(elements=values) if len(names) == len(values):
+        case cst.Tuple(names), cst.Tuple(values) if len(names) == len(values):
             at = next((i for i, each in enumerate(values) if each.value is call), None)
             target = names[at].value if at is not None else None
             if not isinstance(target, cst.Name):
@@ -229,7 +227,7 @@ def _is_scattered(source: cst.BaseExpression) -> bool:
     """Say whether what is moved is certainly a view of elements that do not lie in a row, ``x[:,
     1:]``: torch copies them into other memory first, which is not pinned."""
     match source:
-        case cst.Call(func=cst.Attribute(attr=cst.Name(name))):
+        case cst.Call(cst.Attribute(attr=cst.Name(name))):
             return name in _TURNS
         case cst.Subscript(slice=parts):
             wide = False
@@ -286,7 +284,7 @@ def _handed_in(module: Module, source: cst.BaseExpression) -> bool:
                 parts: list[cst.CSTNode] = list(args)
                 if isinstance(call.func, cst.Attribute) and call.func.attr.value in _VIEWS:
                     parts.append(call.func.value)
-            case cst.Subscript(value=holder) | (cst.Name() as holder):  # ``x, y = batch``
+            case cst.Subscript(holder) | (cst.Name() as holder):  # ``x, y = batch``
                 parts = [holder]
             case _:
                 continue
@@ -381,9 +379,9 @@ def is_part_of_batch(module: Module, source: cst.BaseExpression) -> bool:
 
 def _unpacks(definition: cst.CSTNode, name: str) -> bool:
     match definition:
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Tuple() as target)]):
+        case cst.Assign([cst.AssignTarget(cst.Tuple() as target)]):
             return any(is_name(each.value, name) for each in target.elements)
-        case cst.For(target=cst.Tuple() as target, iter=iterated):
+        case cst.For(cst.Tuple() as target, iterated):
             counted = isinstance(iterated, cst.Call) and is_name(iterated.func, "enumerate")
             if not counted or len(target.elements) != 2:
                 return any(is_name(each.value, name) for each in target.elements)

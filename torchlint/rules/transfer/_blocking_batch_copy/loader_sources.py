@@ -264,7 +264,7 @@ def _made_of(
     """Say whether an expression is, or is made of, what a loop or a function binds to some names,
     whichever way led to it."""
     match node:
-        case cst.Tuple(elements=elements):
+        case cst.Tuple(elements):
             return all(_made_of(where, each.value, origin, names, seen) for each in elements)
         case cst.IfExp(body=body, orelse=orelse):
             return all(_made_of(where, each, origin, names, seen) for each in (body, orelse))
@@ -289,9 +289,9 @@ def _params(function: cst.FunctionDef) -> list[str]:
 def _position(target: cst.BaseExpression, attr: str) -> Path | None:
     """Return where in a target ``self.attr`` stands; None for nowhere."""
     match target:
-        case cst.Attribute(value=cst.Name("self"), attr=cst.Name(name)) if name == attr:
+        case cst.Attribute(cst.Name("self"), cst.Name(name)) if name == attr:
             return ()
-        case cst.Tuple(elements=elements):
+        case cst.Tuple(elements):
             for index, each in enumerate(elements):
                 if _position(each.value, attr) == ():
                     return (index,)

@@ -44,27 +44,23 @@ def host_roots(module: Module, node: cst.CSTNode) -> list[Root] | None:
             return _all_roots(
                 [_definition_roots(module, d, node.value) for d in definitions_of(module, node)]
             )
-        case cst.Subscript(value=inner):
+        case cst.Subscript(inner):
             return _roots_of_part(
                 module,
                 inner,
                 literal_key(node),
                 host_roots(module, inner),
             )
-        case cst.Attribute(value=inner, attr=cst.Name(value="data")):
+        case cst.Attribute(inner, cst.Name("data")):
             return host_roots(module, inner)
         case cst.IfExp(body=body, orelse=orelse):
             return _all_roots([host_roots(module, each) for each in (body, orelse)])
-        case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(value=method))) if (
-            module.name(node.func) is None
-        ):
+        case cst.Call(cst.Attribute(inner, cst.Name(method))) if module.name(node.func) is None:
             known = ops.ALIASING_METHODS | ops.COMPUTING_METHODS | {"get", "items", "values"}
             return host_roots(module, inner) if method in known - {"numpy"} else None
-        case cst.Call(func=func, args=[cst.Arg(star="", value=inner), *_]) if (
-            module.name(func) in _WRAPPERS
-        ):
+        case cst.Call(func, [cst.Arg(star="", value=inner), *_]) if module.name(func) in _WRAPPERS:
             return host_roots(module, inner)
-        case cst.Call(func=func) if module.name(func) in _MAKERS:
+        case cst.Call(func) if module.name(func) in _MAKERS:
             return [Root(node, "")]
     return None
 
@@ -76,7 +72,7 @@ def lies_with_batch(module: Module, transfer: Transfer) -> bool:
     target = transfer.target
     if isinstance(target, cst.Name):
         match definitions_of(module, target):
-            case [cst.Assign(targets=[cst.AssignTarget(target=cst.Name())], value=target)]:
+            case [cst.Assign([cst.AssignTarget(cst.Name())], target)]:
                 pass
     if not isinstance(target, cst.Attribute) or target.attr.value != "device":
         return False
@@ -122,7 +118,7 @@ def _all_roots(found: list[list[Root] | None]) -> list[Root] | None:
 
 def _definition_roots(module: Module, definition: cst.CSTNode, name: str) -> list[Root] | None:
     match definition:
-        case cst.Assign(targets=[cst.AssignTarget(target=target)], value=value):
+        case cst.Assign([cst.AssignTarget(target)], value):
             if (
                 isinstance(target, cst.Tuple)
                 and isinstance(value, cst.Tuple)

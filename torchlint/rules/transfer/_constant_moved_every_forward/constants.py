@@ -48,17 +48,17 @@ def host_constant_of(module: Module, source: cst.BaseExpression) -> HostConstant
     at = source
     while True:
         match at:
-            case cst.Subscript(value=value) if all(_plain_index(module, part) for part in at.slice):
+            case cst.Subscript(value) if all(_plain_index(module, part) for part in at.slice):
                 at = value
-            case cst.Call(func=cst.Attribute(value=value, attr=cst.Name(value=method))) if (
-                method in _VIEWS and (module.name(at.func) is None)
+            case cst.Call(cst.Attribute(value, cst.Name(method))) if method in _VIEWS and (
+                module.name(at.func) is None
             ):
                 at = value
-            case cst.Attribute(value=cst.Name("self"), attr=cst.Name(value=name)):
+            case cst.Attribute(cst.Name("self"), cst.Name(name)):
                 return _attribute(module, at, name)
-            case cst.Name(value=name):
+            case cst.Name(name):
                 return _global(module, at, name)
-            case cst.Call(func=func, args=[first, *_]) if module.name(func) in _WRAPS:
+            case cst.Call(func, [first, *_]) if module.name(func) in _WRAPS:
                 at = first.value
             case cst.Call():
                 return _literal(module, at)
@@ -89,7 +89,7 @@ def _attribute(module: Module, node: cst.Attribute, name: str) -> HostConstant |
     ):
         return None
     match made:
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Attribute())]) if not _in_class_body(
+        case cst.Assign([cst.AssignTarget(cst.Attribute())]) if not _in_class_body(
             module, cls, name
         ):
             return HostConstant("attribute", name, made)
@@ -162,7 +162,7 @@ def _resolved(module: Module, node: cst.BaseExpression) -> cst.BaseExpression | 
                 if definition is not None and module.function(definition) is None
                 else None
             )
-        case cst.Attribute(value=cst.Name("self"), attr=cst.Name(value=name)):
+        case cst.Attribute(cst.Name("self"), cst.Name(name)):
             cls = module.class_of(node)
             made = made_once(module, cls, name) if cls is not None else None
             kept = made is not None and cls is not None and not refilled(module, cls, name)
@@ -182,9 +182,9 @@ def _is_literal(module: Module, node: cst.BaseExpression) -> bool:
             return True
         case cst.UnaryOperation(expression=operand):
             return _is_literal(module, operand)
-        case cst.BinaryOperation(left=left, right=right):
+        case cst.BinaryOperation(left, right=right):
             return _is_literal(module, left) and _is_literal(module, right)
-        case cst.List(elements=elements) | cst.Tuple(elements=elements):
+        case cst.List(elements) | cst.Tuple(elements):
             return all(
                 isinstance(e, cst.Element) and _is_literal(module, e.value) for e in elements
             )

@@ -190,9 +190,7 @@ def _literal(node: cst.BaseExpression) -> float | None:
     match node:
         case cst.Integer() | cst.Float():
             return float(node.evaluated_value)
-        case cst.UnaryOperation(
-            operator=cst.Minus(), expression=cst.Integer() | cst.Float() as inner
-        ):
+        case cst.UnaryOperation(cst.Minus(), cst.Integer() | cst.Float() as inner):
             return -float(inner.evaluated_value) or None
     return None
 
@@ -204,7 +202,7 @@ def _of_range(module: Module, maker: cst.Call, data: cst.BaseExpression) -> _Mad
     array = name == "torch.from_numpy"
     for copies in (_ARRAYS, ("builtins.list",)) if array else (("builtins.list",),):
         match data:
-            case cst.Call(args=[cst.Arg(value=cst.Call() as inner, keyword=None, star="")]) if (
+            case cst.Call(args=[cst.Arg(cst.Call() as inner, None, star="")]) if (
                 module.name(data.func) in copies
             ):
                 data = inner
@@ -369,7 +367,7 @@ def _is_literal(node: cst.BaseExpression) -> bool:
     match node:
         case cst.Integer() | cst.Ellipsis() | cst.Name("None"):
             return True
-        case cst.UnaryOperation(operator=cst.Minus(), expression=cst.Integer()):
+        case cst.UnaryOperation(cst.Minus(), cst.Integer()):
             return True
     return False
 
@@ -392,10 +390,10 @@ def _own_device(module: Module, cls: cst.ClassDef, move: Transfer) -> str | None
     target = move.target
     if isinstance(target, cst.Name):
         match definitions_of(module, target):
-            case [cst.Assign(targets=[_], value=value)]:
+            case [cst.Assign([_], value)]:
                 target = value
     match target:
-        case cst.Attribute(value=cst.Name() as tensor, attr=cst.Name("device")):
+        case cst.Attribute(cst.Name() as tensor, cst.Name("device")):
             pass
         case _:
             return None
@@ -417,7 +415,7 @@ def _runs_layer(module: Module, cls: cst.ClassDef, call: cst.Call) -> bool:
     """Say whether a call is one of what the class keeps under an attribute, of which nothing says
     that it is no layer."""
     match call.func:
-        case cst.Attribute(value=cst.Name("self"), attr=cst.Name(name)):
+        case cst.Attribute(cst.Name("self"), cst.Name(name)):
             value = class_attribute(module, cls, name)
             if value.kind not in ("module", "?") or value.name in _STATELESS:
                 return False
@@ -449,9 +447,9 @@ def _moved_behind(module: Module, made: cst.CSTNode, name: str) -> cst.CSTNode |
     match behind:
         case [
             cst.If(
-                test=cst.Attribute(attr=cst.Name("is_cuda")),
+                cst.Attribute(attr=cst.Name("is_cuda")),
                 orelse=None,
-                body=cst.IndentedBlock(body=[cst.SimpleStatementLine(body=[moved])]),
+                body=cst.IndentedBlock([cst.SimpleStatementLine([moved])]),
             )
         ]:
             return behind[0] if _moves(module, moved, name) else None
@@ -460,9 +458,7 @@ def _moved_behind(module: Module, made: cst.CSTNode, name: str) -> cst.CSTNode |
 
 def _moves(module: Module, line: cst.BaseSmallStatement, name: str) -> bool:
     match line:
-        case cst.Assign(
-            targets=[cst.AssignTarget(target=cst.Name(target))], value=cst.Call() as call
-        ) if target == name:
+        case cst.Assign([cst.AssignTarget(cst.Name(target))], cst.Call() as call) if target == name:
             found = transfer_of(module, call)
             source = found.source if found is not None else None
             return is_name(source, name)

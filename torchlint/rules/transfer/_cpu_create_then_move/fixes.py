@@ -196,11 +196,11 @@ def maker_in_place_of(module: Module, factory: cst.Call) -> tuple[str, cst.Call 
     """Return what torch calls the factory that takes the place of an old type, and the call right
     behind it that fills the tensor, which then goes."""
     match call := module.method_call(factory):
-        case cst.Call(func=cst.Attribute(attr=cst.Name("zero_")), args=[]):
+        case cst.Call(cst.Attribute(attr=cst.Name("zero_")), []):
             return "zeros", call
         case cst.Call(
-            func=cst.Attribute(attr=cst.Name("fill_")),
-            args=[cst.Arg(value=value, keyword=None, star="")],
+            cst.Attribute(attr=cst.Name("fill_")),
+            [cst.Arg(value, None, star="")],
         ):
             number = _ZERO_ONE.get(module.source_of(value))
             return (number, call) if number is not None else ("empty", None)
@@ -233,7 +233,7 @@ def _chain(module: Module, transfer: Transfer, factory: cst.Call) -> bool:
     source = transfer.source
     while source is not factory:
         match source:
-            case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(value=step))) if (
+            case cst.Call(cst.Attribute(inner, cst.Name(step))) if (
                 step in _STEPS or _casts_to_dtype(module, source)
             ):
                 source = inner
@@ -246,9 +246,7 @@ def _casts_to_dtype(module: Module, call: cst.BaseExpression) -> bool:
     """Say whether a call is ``.to(dtype)`` or ``.type(dtype)``, with one of torch's or with what
     something has as its own."""
     match call:
-        case cst.Call(
-            func=cst.Attribute(attr=cst.Name("to" | "type")), args=[cst.Arg(star="") as arg]
-        ):
+        case cst.Call(cst.Attribute(attr=cst.Name("to" | "type")), [cst.Arg(star="") as arg]):
             if arg.keyword is not None and arg.keyword.value != "dtype":
                 return False
             own = attr_of(arg.value) == "dtype"
@@ -287,11 +285,11 @@ def _repeatable(node: cst.CSTNode | None) -> bool:
     """Say whether to evaluate an expression twice changes nothing: a name, an attribute of one, or
     what stands under a written key."""
     match node:
-        case cst.Attribute(value=value):
+        case cst.Attribute(value):
             return _repeatable(value)
         case cst.Subscript(
-            value=value,
-            slice=[cst.SubscriptElement(slice=cst.Index(value=cst.SimpleString() | cst.Integer()))],
+            value,
+            [cst.SubscriptElement(cst.Index(cst.SimpleString() | cst.Integer()))],
         ):
             return _repeatable(value)
     return isinstance(node, cst.Name)
@@ -315,9 +313,9 @@ def _is_dtype(module: Module, node: cst.BaseExpression, factory: cst.Call) -> bo
         kinds = _EYE_DTYPES if module.name(factory.func) == "torch.eye" else _FILLED_DTYPES
         return name.removeprefix("torch.") in kinds
     match node:
-        case cst.Attribute(value=cst.Name() as tensor, attr=cst.Name(value="dtype")):
+        case cst.Attribute(cst.Name() as tensor, cst.Name("dtype")):
             return certainly_tensor(module, tensor) or _has_sizes(module, tensor)
-        case cst.Attribute(value=cst.Attribute() as tensor, attr=cst.Name(value="dtype")):
+        case cst.Attribute(cst.Attribute() as tensor, cst.Name("dtype")):
             return inferred(module, tensor).tensor
     return False
 

@@ -63,7 +63,7 @@ def _is_array(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether an expression is certainly an array with dimensions, as a number of NumPy's is no
     upload."""
     match node:
-        case cst.Call(func=func) if name := module.name(func) or "":
+        case cst.Call(func) if name := module.name(func) or "":
             sized = arrays.DRAWS.get(name)
             told = any(keyword_of(arg) == "size" for arg in node.args)
             plain = [arg for arg in node.args if arg.keyword is None]
@@ -72,7 +72,7 @@ def _is_array(module: Module, node: cst.BaseExpression) -> bool:
                 and (told or len(plain) > sized)
                 and not any(a.star for a in plain)
             )
-        case cst.Subscript(value=value, slice=[cst.SubscriptElement(slice=cst.Slice())]):
+        case cst.Subscript(value, [cst.SubscriptElement(cst.Slice())]):
             return _is_array(module, value)
         case cst.Name():
             found = definitions_of(module, node)

@@ -194,7 +194,7 @@ def _is_size(module: Module, end: cst.BaseExpression) -> bool:
 def _counted(module: Module, index: cst.BaseExpression) -> cst.Call | None:
     """Return the range that indexes, also where a list is made of it."""
     match index:
-        case cst.Call(func=func, args=[cst.Arg(value=inner, keyword=None, star="")]) if (
+        case cst.Call(func, [cst.Arg(inner, None, star="")]) if (
             module.name(func) == "builtins.list"
         ):
             index = inner
@@ -252,7 +252,7 @@ def _neighbours(elements: list[cst.BaseExpression]) -> tuple[str, str] | None:
         row = list(range(numbers[0], numbers[0] + len(numbers)))
         return (str(row[0]) if row[0] else "", str(row[-1] + 1)) if numbers == row else None
     match elements:
-        case [cst.UnaryOperation(operator=cst.Minus(), expression=cst.Integer(value="1"))]:
+        case [cst.UnaryOperation(cst.Minus(), cst.Integer("1"))]:
             return "-1", ""
     return None
 
@@ -267,8 +267,8 @@ def _brought(module: Module, index: cst.Name) -> Fix | None:
     match found:
         case [
             cst.Assign(
-                targets=[cst.AssignTarget(target=cst.Name(value=name))],
-                value=cst.Call(func=func, args=[cst.Arg(keyword=None, star="")]) as call,
+                [cst.AssignTarget(cst.Name(name))],
+                cst.Call(func, [cst.Arg(keyword=None, star="")]) as call,
             ) as made
         ] if module.name(func) in _POSITIONS:
             pass

@@ -117,7 +117,7 @@ def spare_move(module: Module, move: Transfer) -> cst.CSTNode | None:
     ``if`` that holds nothing else; None where the move is part of more."""
     statement = module.small_statement(move.call)
     match statement:
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))], value=value) if (
+        case cst.Assign([cst.AssignTarget(cst.Name(name))], value) if (
             value is move.call and isinstance(move.source, cst.Name) and (move.source.value == name)
         ):
             pass
@@ -175,9 +175,9 @@ class _Region:
             case cst.Name():
                 self._bound(node)
                 return True
-            case cst.Attribute(value=value) if node.attr.value in ops.ALIASING_ATTRIBUTES:
+            case cst.Attribute(value) if node.attr.value in ops.ALIASING_ATTRIBUTES:
                 return self._take_in_operands([value])
-            case cst.Subscript(value=value):
+            case cst.Subscript(value):
                 if not all(self._is_plain_part(part.slice) for part in node.slice):
                     raise _UnknownError
                 return self._take_in_operands([value])
@@ -217,7 +217,7 @@ class _Region:
             raise _UnknownError
         for each in found:
             match each:
-                case cst.Assign(targets=[cst.AssignTarget(target=cst.Name())], value=value):
+                case cst.Assign([cst.AssignTarget(cst.Name())], value):
                     self.take(value)
                 case _:
                     raise _UnknownError
@@ -225,21 +225,19 @@ class _Region:
     def _operands(self, node: cst.BaseExpression) -> Iterable[cst.BaseExpression]:
         """Return what an operation computes with, and note whether it may round."""
         match node:
-            case cst.BinaryOperation(left=left, right=right):
+            case cst.BinaryOperation(left, right=right):
                 if not self._is_whole(node):
                     self.changes.add(ROUNDS)
                 return [left, right]
-            case cst.Comparison(left=left, comparisons=[cst.ComparisonTarget() as target]):
+            case cst.Comparison(left, [cst.ComparisonTarget() as target]):
                 if isinstance(target.operator, (cst.In, cst.NotIn, cst.Is, cst.IsNot)):
                     raise _UnknownError
                 return [left, target.comparator]
-            case cst.UnaryOperation(operator=cst.Minus() | cst.BitInvert(), expression=operand):
+            case cst.UnaryOperation(cst.Minus() | cst.BitInvert(), operand):
                 return [operand]
-            case cst.Call(func=func) if name := self.module.name(func) or "":
+            case cst.Call(func) if name := self.module.name(func) or "":
                 return self._tensors_given(node, name)
-            case cst.Call(func=cst.Attribute(value=receiver, attr=cst.Name(value=method))) if (
-                method in _STEPS
-            ):
+            case cst.Call(cst.Attribute(receiver, cst.Name(method))) if method in _STEPS:
                 self._note(method)
                 arguments = [] if method in _SHAPES or method in _CASTS else _values(node)
                 return [receiver, *arguments]
@@ -255,9 +253,9 @@ class _Region:
         out: list[cst.BaseExpression] = []
         for value in _values(call):
             match value:
-                case cst.List(elements=elements) | cst.Tuple(elements=elements):
+                case cst.List(elements) | cst.Tuple(elements):
                     out.extend(each.value for each in elements)
-                case cst.ListComp(elt=each):
+                case cst.ListComp(each):
                     out.append(each)
                 case _:
                     out.append(value)
@@ -304,11 +302,11 @@ class _Region:
                 return True
             case cst.UnaryOperation(expression=operand):
                 return self._is_counted(operand, depth)
-            case cst.BinaryOperation(left=left, right=right):
+            case cst.BinaryOperation(left, right=right):
                 return self._is_counted(left, depth) and self._is_counted(right, depth)
-            case cst.Call(func=func) if (self.module.name(func) or "").startswith("math."):
+            case cst.Call(func) if (self.module.name(func) or "").startswith("math."):
                 return True
-            case cst.Call(func=func, args=args) if self.module.name(func) in _OF_NUMBERS:
+            case cst.Call(func, args) if self.module.name(func) in _OF_NUMBERS:
                 plain = not any(arg.star or arg.keyword for arg in args)
                 return plain and all(self._is_counted(arg.value, depth) for arg in args)
             case cst.Name() if depth and (found := definitions_of(self.module, node)):
@@ -371,7 +369,7 @@ class _Region:
         """Take in what is made of an expression."""
         above = self.module.parent(node)
         match above:
-            case cst.Attribute(value=value, attr=cst.Name(value=name)) if value is node:
+            case cst.Attribute(value, cst.Name(name)) if value is node:
                 self._member(above, name)
             case cst.Arg() | cst.Element() | cst.ListComp():
                 self._passed(node, above)
@@ -379,15 +377,13 @@ class _Region:
                 self.take(above)
             case cst.ComparisonTarget():
                 self.take(_expression(self.module.parent(above)))
-            case cst.Subscript(value=value) if value is node:
+            case cst.Subscript(value) if value is node:
                 self.take(above)
             case cst.Index():
                 self._index(above)
-            case cst.AssignTarget(target=cst.Subscript()):
+            case cst.AssignTarget(cst.Subscript()):
                 self._follow_item_write(self.module.parent(above))
-            case cst.Assign(targets=[cst.AssignTarget(target=target)], value=value) if (
-                value is node
-            ):
+            case cst.Assign([cst.AssignTarget(target)], value) if value is node:
                 self._assigned(above, target)
             case cst.Expr():
                 pass
@@ -517,17 +513,17 @@ class _Region:
         part of that."""
         while node not in self.factories:
             match node:
-                case cst.Call(func=cst.Attribute(value=value, attr=cst.Name(value=method))) if (
+                case cst.Call(cst.Attribute(value, cst.Name(method))) if (
                     self.module.name(node.func) is None and method in _SHAPES | _CASTS | _SETS
                 ):
                     if method in _PARTS:
                         self.changes.add(VIEW)
                     node = value
-                case cst.Call(func=func, args=[first, *_]) if self.module.name(func) in _ALIASES:
+                case cst.Call(func, [first, *_]) if self.module.name(func) in _ALIASES:
                     node = first.value
-                case cst.Attribute(value=value):
+                case cst.Attribute(value):
                     node = value
-                case cst.Subscript(value=value):
+                case cst.Subscript(value):
                     if not all(_takes_all(part.slice) for part in node.slice):
                         self.changes.add(VIEW)
                     node = value
@@ -616,7 +612,7 @@ class _Region:
             raise _UnknownError
         if extra:
             match extra, move.target:
-                case [cst.Attribute(value=cst.Name() as tensor, attr=cst.Name("is_cuda"))], None:
+                case [cst.Attribute(cst.Name() as tensor, cst.Name("is_cuda"))], None:
                     return cst.Attribute(tensor, cst.Name("device"))
             raise _UnknownError
         if move.target is None:
@@ -651,15 +647,13 @@ class _Region:
             case cst.Name():
                 found = definitions_of(self.module, node)
                 match found:
-                    case [cst.Assign(targets=[cst.AssignTarget(target=cst.Name())], value=value)]:
+                    case [cst.Assign([cst.AssignTarget(cst.Name())], value)]:
                         return value
-            case cst.Subscript(value=value):
+            case cst.Subscript(value):
                 return value
-            case cst.BinaryOperation(left=left, right=right):
+            case cst.BinaryOperation(left, right=right):
                 return left if on_device(self.module, left) is True else right
-            case cst.Call(func=cst.Attribute(value=receiver)) if (
-                self.module.name(node.func) is None
-            ):
+            case cst.Call(cst.Attribute(receiver)) if self.module.name(node.func) is None:
                 return receiver
             case cst.Call(args=[first, *_]) if self.module.called(node).startswith("torch."):
                 return first.value
@@ -767,7 +761,7 @@ def _takes_all(part: cst.BaseSlice) -> bool:
     match part:
         case cst.Slice(lower=None, upper=None, step=None):
             return True
-        case cst.Index(value=cst.Ellipsis() | cst.Name("None")):
+        case cst.Index(cst.Ellipsis() | cst.Name("None")):
             return True
     return False
 

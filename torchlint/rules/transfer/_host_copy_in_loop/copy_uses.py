@@ -65,14 +65,12 @@ def host_partner(module: Module, whole: cst.CSTNode) -> cst.BaseExpression | Non
     """Return the tensor of the host with which the copy is computed in its very expression, or of
     which it fills a part in the same iteration that makes it."""
     match module.parent(whole):
-        case cst.Assign(
-            targets=[cst.AssignTarget(target=cst.Subscript(value=cst.Name() as filled))]
-        ):
+        case cst.Assign([cst.AssignTarget(cst.Subscript(cst.Name() as filled))]):
             made = definitions_of(module, filled)
             value = inferred(module, filled)
             fresh = all(module.loops(each) == module.loops(whole) for each in made)
             return filled if made and fresh and value.tensor and value.device == CPU else None
-        case cst.BinaryOperation(left=left, right=right):
+        case cst.BinaryOperation(left, right=right):
             other = right if left is whole else left
             value = inferred(module, other)
             return other if value.tensor and value.device == CPU and value.rank != 0 else None
@@ -99,9 +97,7 @@ def moved_for_good(module: Module, whole: cst.CSTNode, tensor: cst.BaseExpressio
     while isinstance(tensor, cst.Call) and isinstance(tensor.func, cst.Attribute):
         tensor = tensor.func.value  # ``self.rows.detach()``
     match module.parent(whole):
-        case cst.Assign(
-            targets=[cst.AssignTarget(target=cst.Attribute(value=cst.Name("self")) as target)]
-        ):
+        case cst.Assign([cst.AssignTarget(cst.Attribute(cst.Name("self")) as target)]):
             return target.deep_equals(tensor) and all(
                 (isinstance(value, cst.Call) and host_copy(module, value) is not None)
                 or not heat_of(module, value).hot
@@ -193,7 +189,7 @@ def has_known_use(module: Module, node: cst.CSTNode) -> bool:
 
 def _uses_it(module: Module, part: cst.CSTNode, place: cst.CSTNode) -> bool:
     match place:
-        case cst.AugAssign() | cst.Assign(targets=[cst.AssignTarget(target=cst.Subscript())]):
+        case cst.AugAssign() | cst.Assign([cst.AssignTarget(cst.Subscript())]):
             return True
         case cst.Assign(value=cst.BinaryOperation() | cst.Comparison()):
             return True
@@ -276,15 +272,15 @@ def _read_together(module: Module, whole: cst.CSTNode) -> bool:
     """Say whether numbers, written out in a tuple or list or the values of a dictionary, are
     stacked for one read: that is what TL101's fix makes of a read for each."""
     match whole:
-        case cst.Call(func=cst.Attribute(value=cst.Name() as name, attr=cst.Name("tolist"))):
+        case cst.Call(cst.Attribute(cst.Name() as name, cst.Name("tolist"))):
             match sole_definition(module, name):
-                case cst.Call(func=stack, args=[cst.Arg(value=of)]):
+                case cst.Call(stack, [cst.Arg(of)]):
                     by_key = any(method_called(c) == "values" for c in module.within(of, cst.Call))
                     return module.name(stack) == "torch.stack" and by_key
         case cst.Call(
-            func=cst.Attribute(
-                value=cst.Call(func=stack, args=[cst.Arg(value=cst.Tuple() | cst.List() as parts)]),
-                attr=cst.Name("tolist"),
+            cst.Attribute(
+                cst.Call(stack, [cst.Arg(cst.Tuple() | cst.List() as parts)]),
+                cst.Name("tolist"),
             )
         ):
             numbers = all(inferred(module, each.value).rank == 0 for each in parts.elements)
@@ -300,7 +296,7 @@ def takers_of(module: Module, whole: cst.CSTNode) -> list[cst.Call]:
         outer = module.parent(above)
         return [outer] if isinstance(outer, cst.Call) else []
     match above:
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name)), *_]):
+        case cst.Assign([cst.AssignTarget(cst.Name(name)), *_]):
             given = [module.parent(read) for read in readers_of(module, above, name)]
             calls = [module.parent(arg) for arg in given if isinstance(arg, cst.Arg)]
             return [call for call in calls if isinstance(call, cst.Call)]
@@ -333,7 +329,7 @@ def only_moves(copy: HostRead) -> bool:
     match copy.node:
         case cst.Call(args=[]):
             return copy.how == "cpu"
-        case cst.Call(args=[cst.Arg(star="", keyword=None | cst.Name(value="device"))]):
+        case cst.Call(args=[cst.Arg(star="", keyword=None | cst.Name("device"))]):
             return copy.how == "to"
     return False
 
@@ -360,13 +356,11 @@ def _as_mapping(module: Module, node: cst.CSTNode) -> bool:
     match above:
         case cst.Arg(star="**") | cst.StarredDictElement():
             return True
-        case cst.Subscript(
-            value=value, slice=[cst.SubscriptElement(slice=cst.Index(value=index))]
-        ) if value is node:
+        case cst.Subscript(value, [cst.SubscriptElement(cst.Index(index))]) if value is node:
             return isinstance(index, cst.BaseString)
-        case cst.Attribute(value=value, attr=cst.Name(value=attr)) if value is node:
+        case cst.Attribute(value, cst.Name(attr)) if value is node:
             return attr in _MAPPING_METHODS
-        case cst.ComparisonTarget(operator=cst.In() | cst.NotIn()):
+        case cst.ComparisonTarget(cst.In() | cst.NotIn()):
             whole = module.parent(above)
             return isinstance(whole, cst.Comparison) and isinstance(whole.left, cst.BaseString)
     return False

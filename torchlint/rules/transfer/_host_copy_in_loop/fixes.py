@@ -175,7 +175,7 @@ def _number_read(module: Module, read: cst.CSTNode) -> bool:
     """Say whether a read of a tensor of one number asks for that number."""
     above = module.parent(read)
     match above:
-        case cst.Attribute(attr=cst.Name(value="item")):
+        case cst.Attribute(attr=cst.Name("item")):
             return isinstance(module.parent(above), cst.Call)
         case cst.Arg():
             call = module.parent(above)

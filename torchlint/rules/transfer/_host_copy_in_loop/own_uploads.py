@@ -37,7 +37,7 @@ def uploaded_by(module: Module, tensor: cst.BaseExpression) -> cst.Call | None:
     match found:
         case [cst.FunctionDef() as function] if not part:
             return _by_callers(module, function, name.value)
-        case [cst.Assign(targets=[cst.AssignTarget(target=cst.Name())], value=value)] if (
+        case [cst.Assign([cst.AssignTarget(cst.Name())], value)] if (
             not part and (whole := _viewed(module, value)) is not value
         ):
             return uploaded_by(module, whole)
@@ -54,11 +54,11 @@ def _viewed(module: Module, tensor: cst.BaseExpression) -> cst.BaseExpression:
     """Return of what an expression is a view, or a choice that the host could make as well:
     ``y[y != pad]``."""
     match tensor:
-        case cst.Call(func=cst.Attribute(value=value, attr=cst.Name(method))) if method in _SAME:
+        case cst.Call(cst.Attribute(value, cst.Name(method))) if method in _SAME:
             return _viewed(module, value)
         case cst.Subscript(
-            value=cst.Name(value=name) as value,
-            slice=[cst.SubscriptElement(slice=cst.Index(value=index))],
+            cst.Name(name) as value,
+            [cst.SubscriptElement(cst.Index(index))],
         ) if name in module.names_in(index):
             others = (each for each in module.within(index, cst.Name) if each.value != name)
             return tensor if any(inferred(module, each).tensor for each in others) else value
@@ -82,14 +82,14 @@ def _by_callers(module: Module, function: cst.FunctionDef, name: str) -> cst.Cal
 def _moves(module: Module, definition: cst.CSTNode, name: str, part: bool) -> Iterator[Transfer]:
     """Yield the move of what an assignment binds to a name, or of each part of it."""
     match definition:
-        case cst.Assign(targets=[cst.AssignTarget(target=target)], value=value):
+        case cst.Assign([cst.AssignTarget(target)], value):
             pass
         case _:
             return
     match target, value:
         case cst.Name(), cst.Call() if not part:
             moved: cst.BaseExpression | None = value
-        case cst.Tuple(elements=names), cst.Tuple(elements=values) if not part:
+        case cst.Tuple(names), cst.Tuple(values) if not part:
             pairs = zip(names, values, strict=False)
             moved = next((v.value for n, v in pairs if is_name(n.value, name)), None)
         case cst.Tuple(), _ if not part:
@@ -107,9 +107,9 @@ def _made_of_each_part(module: Module, value: cst.BaseExpression) -> cst.BaseExp
     """Return what a comprehension makes of each part of a batch: ``tuple(t.to(device) for t in
     batch)``."""
     match value:
-        case cst.Call(args=[cst.Arg(value=inner)]) if module.name(value.func) in _LISTS:
+        case cst.Call(args=[cst.Arg(inner)]) if module.name(value.func) in _LISTS:
             return _made_of_each_part(module, inner)
-        case cst.ListComp(elt=each) | cst.GeneratorExp(elt=each) | cst.DictComp(value=each):
+        case cst.ListComp(each) | cst.GeneratorExp(each) | cst.DictComp(value=each):
             return each
     return None
 
@@ -117,7 +117,7 @@ def _made_of_each_part(module: Module, value: cst.BaseExpression) -> cst.BaseExp
 def _from_loader(module: Module, source: cst.BaseExpression) -> bool:
     """Say whether an expression is a part of a loader's batch, or a cast of one."""
     match source:
-        case cst.Call(func=cst.Attribute(value=cast, attr=cst.Name(method))) if method in _CAST:
+        case cst.Call(cst.Attribute(cast, cst.Name(method))) if method in _CAST:
             return _from_loader(module, cast)
     value = inferred(module, source)
     plain = isinstance(source, (cst.Name, cst.Subscript, cst.Attribute))

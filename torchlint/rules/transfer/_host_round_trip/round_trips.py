@@ -74,9 +74,9 @@ def _is_given(module: Module, func: cst.BaseExpression) -> bool:
     """Say whether what is called is a function that this one is given, itself, by its object or by
     the context of an autograd function: ``forward_fun(x.cpu().numpy())``."""
     match func:
-        case cst.Attribute(value=cst.Name("ctx")):
+        case cst.Attribute(cst.Name("ctx")):
             return True
-        case cst.Attribute(value=cst.Name("self"), attr=cst.Name(name)):
+        case cst.Attribute(cst.Name("self"), cst.Name(name)):
             cls = module.class_of(func)
             return cls is not None and name in self_assignments(module.tree, cls)
         case cst.Name():
@@ -86,7 +86,7 @@ def _is_given(module: Module, func: cst.BaseExpression) -> bool:
     match bound:
         case [cst.FunctionDef(name=home) as function]:
             return function is module.function(func) and home.value != func.value
-        case [cst.Assign(targets=[cst.AssignTarget(target=cst.Name())], value=value)]:
+        case [cst.Assign([cst.AssignTarget(cst.Name())], value)]:
             return _is_given(module, value)
     return False
 
@@ -95,9 +95,9 @@ def _runs_elsewhere(module: Module, call: cst.Call) -> bool:
     """Say whether a call runs a method of an object of which nothing is known, a simulator's
     ``env.step(action)``, also by way of a class above: ``super().step(action)``."""
     match call.func:
-        case cst.Attribute(value=cst.Call(func=cst.Name("super"))):
+        case cst.Attribute(cst.Call(cst.Name("super"))):
             return True
-        case cst.Attribute(value=holder):
+        case cst.Attribute(holder):
             return not module.called(call) and inferred(module, holder).kind == "?"
     return False
 

@@ -39,14 +39,10 @@ def _copied(module: Module, node: cst.Subscript | cst.Call) -> Fix | None:
     match home, node:
         case (
             cst.Assign(
-                targets=[
-                    cst.AssignTarget(
-                        target=cst.Subscript(value=cst.Name() | cst.Attribute() as into) as target
-                    )
-                ],
-                value=value,
+                [cst.AssignTarget(cst.Subscript(cst.Name() | cst.Attribute() as into) as target)],
+                value,
             ),
-            cst.Subscript(value=source),
+            cst.Subscript(source),
         ) if value is node:
             mask = _only_index(node)
         case _:
@@ -81,14 +77,14 @@ def _scattered(module: Module, node: cst.Subscript | cst.Call) -> Fix | None:
     match home, node:
         case (
             cst.Expr(
-                value=cst.Call(
-                    func=cst.Attribute(value=into, attr=cst.Name("masked_scatter_")) as method,
-                    args=[cst.Arg(value=written, keyword=None), cst.Arg(value=value, keyword=None)],
+                cst.Call(
+                    cst.Attribute(into, cst.Name("masked_scatter_")) as method,
+                    [cst.Arg(written, None), cst.Arg(value, None)],
                 )
             ),
             cst.Call(
-                func=cst.Attribute(value=source, attr=cst.Name("masked_select")),
-                args=[cst.Arg(value=mask, keyword=None)],
+                cst.Attribute(source, cst.Name("masked_select")),
+                [cst.Arg(mask, None)],
             ),
         ) if value is node and mask.deep_equals(written):
             pass
@@ -106,7 +102,7 @@ def _scattered(module: Module, node: cst.Subscript | cst.Call) -> Fix | None:
 
 def _only_index(node: cst.Subscript) -> cst.BaseExpression | None:
     match node.slice:
-        case [cst.SubscriptElement(slice=cst.Index(value=index))]:
+        case [cst.SubscriptElement(cst.Index(index))]:
             return index
     return None
 
@@ -119,9 +115,9 @@ def _compares(module: Module, mask: cst.BaseExpression, tensor: cst.BaseExpressi
         found = definitions_of(module, mask)
         made = found[0].value if len(found) == 1 and isinstance(found[0], cst.Assign) else mask
     match made:
-        case cst.Comparison(
-            left=left, comparisons=[cst.ComparisonTarget(operator=operator, comparator=right)]
-        ) if isinstance(operator, _ORDERS):
+        case cst.Comparison(left, [cst.ComparisonTarget(operator, right)]) if isinstance(
+            operator, _ORDERS
+        ):
             sides = (left, right)
         case _:
             return False
@@ -150,9 +146,9 @@ def _is_own(module: Module, home: cst.Assign, into: cst.BaseExpression) -> bool:
 def _binds_fresh(module: Module, made: cst.CSTNode) -> bool:
     """Say whether an assignment binds one name to what an operator or a factory has just made."""
     match made:
-        case cst.Assign(targets=[_], value=cst.BinaryOperation() | cst.UnaryOperation()):
+        case cst.Assign([_], cst.BinaryOperation() | cst.UnaryOperation()):
             return True
-        case cst.Assign(targets=[_], value=cst.Call() as call):
+        case cst.Assign([_], cst.Call() as call):
             while isinstance(call.func, cst.Attribute) and isinstance(call.func.value, cst.Call):
                 call = call.func.value
             name = module.called(call)
@@ -167,7 +163,7 @@ def _only_read(module: Module, read: cst.Name) -> bool:
     match above:
         case cst.Comparison() | cst.ComparisonTarget():
             return True
-        case cst.Subscript(value=value):
+        case cst.Subscript(value):
             return value is read and isinstance(module.parent(above), cst.AssignTarget)
         case cst.Arg():
             call = module.parent(above)

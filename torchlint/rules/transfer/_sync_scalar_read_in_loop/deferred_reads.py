@@ -237,12 +237,12 @@ class _Deferral:
         self._kept[node] = kind
         statement = self.module.small_statement(node)
         match statement:
-            case cst.Expr(value=value) if value is node:
+            case cst.Expr(value) if value is node:
                 return True
-            case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as target)], value=value):
+            case cst.Assign([cst.AssignTarget(cst.Name() as target)], value):
                 if value is node:
                     return self.bound(target, kind)
-            case cst.Expr(value=cst.Call(args=[cst.Arg(value=value)]) as append) if value is node:
+            case cst.Expr(cst.Call(args=[cst.Arg(value)]) as append) if value is node:
                 if (filled := gathering_loop(self.module, append)) is not None:
                     number = None if self._single else f"{kind}(value)"
                     self.edits += _numbers_after(self.module, filled, append, number)
@@ -409,9 +409,9 @@ def _is_count(module: Module, tensor: cst.BaseExpression) -> bool:
     """Say whether a tensor is an integer of 64 bits: the number, or the sum, of truth values or
     whole numbers."""
     match tensor:
-        case cst.Attribute(value=inner, attr=cst.Name("data")):
+        case cst.Attribute(inner, cst.Name("data")):
             return _is_count(module, inner)
-        case cst.Call(func=cst.Attribute(attr=cst.Name(value=method)) as func, args=args):
+        case cst.Call(cst.Attribute(attr=cst.Name(method)) as func, args):
             plain = len(args) == (module.name(func) == f"torch.{method}")
             integer = inferred(module, tensor).dtype == "int"
             return plain and integer and method in _COUNTING
@@ -434,9 +434,7 @@ def read_where_used(module: Module, read: HostRead) -> Deferred | None:
     way.edits.append(Replace(read.node, kept))
     way.notes += [_WHOLE_PART] if kind == "int" and not _is_count(module, read.tensor) else []
     match module.small_statement(read.node):
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as target)], value=value) if (
-            value is read.node
-        ):
+        case cst.Assign([cst.AssignTarget(cst.Name() as target)], value) if value is read.node:
             followed = way.bound(target, kind)
         case cst.Return():
             followed = way.returned_as(read.node, kind)
@@ -451,11 +449,11 @@ def _taken(
     """Follow the one of the names that a call's tuple is bound to; one that nothing reads is
     fine."""
     match module.small_statement(site):
-        case cst.Expr(value=value):
+        case cst.Expr(value):
             return value is site
-        case cst.Assign(
-            targets=[cst.AssignTarget(target=cst.Tuple(elements=elements))], value=value
-        ) if value is site and len(elements) == place[1]:
+        case cst.Assign([cst.AssignTarget(cst.Tuple(elements))], value) if (
+            value is site and len(elements) == place[1]
+        ):
             target = elements[place[0]].value
             whole = all(isinstance(each, cst.Element) for each in elements)
             return whole and isinstance(target, cst.Name) and way.bound(target, kind)
@@ -576,9 +574,9 @@ def _lines_together(module: Module, read: HostRead) -> Deferred | None:
 def _bound_read(module: Module, line: cst.CSTNode) -> HostRead | None:
     """Return the read that is all that a line binds to one name, key or attribute."""
     match line:
-        case cst.SimpleStatementLine(
-            body=[cst.Assign(targets=[cst.AssignTarget(target=target)], value=value)]
-        ) if isinstance(target, (cst.Name, cst.Attribute, cst.Subscript)):
+        case cst.SimpleStatementLine([cst.Assign([cst.AssignTarget(target)], value)]) if isinstance(
+            target, (cst.Name, cst.Attribute, cst.Subscript)
+        ):
             return next(_plain_reads(module, value), None)
     return None
 
@@ -631,9 +629,9 @@ def _alike(module: Module, other: HostRead, read: HostRead) -> bool:
 def _shares_dtype_with(tensor: cst.BaseExpression) -> cst.BaseExpression | None:
     """Return the tensor of which one is an end or an element, and so of its dtype."""
     match tensor:
-        case cst.Call(func=cst.Attribute(value=base, attr=cst.Name(method))) if method in _ENDS:
+        case cst.Call(cst.Attribute(base, cst.Name(method))) if method in _ENDS:
             return base
-        case cst.Subscript(value=base):
+        case cst.Subscript(base):
             return base
     return None
 
@@ -713,7 +711,7 @@ def read_once(module: Module, read: HostRead) -> Deferred | None:
 def _never_zero(module: Module, divisor: cst.BaseExpression) -> bool:
     """Say whether a divisor is a whole number and a fraction: ``float(seen) + 1e-6``."""
     match divisor:
-        case cst.BinaryOperation(left=left, operator=cst.Add(), right=cst.Float() as fraction):
+        case cst.BinaryOperation(left, cst.Add(), cst.Float() as fraction):
             wholes = (r for r in scalar_reads(module, left) if r.node is left)
             whole = any(inferred(module, r.tensor).dtype in ("int", "bool") for r in wholes)
             return whole and not float(fraction.value).is_integer()

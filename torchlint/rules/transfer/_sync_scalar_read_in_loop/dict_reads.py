@@ -87,15 +87,15 @@ def _filled(module: Module, node: cst.BaseExpression) -> cst.BaseExpression | No
     """Return the dictionary under whose key, a text, an expression is put."""
     match module.small_statement(node):
         case cst.Assign(
-            targets=[
+            [
                 cst.AssignTarget(
-                    target=cst.Subscript(
-                        value=holder,
-                        slice=[cst.SubscriptElement(slice=cst.Index(value=cst.SimpleString()))],
+                    cst.Subscript(
+                        holder,
+                        [cst.SubscriptElement(cst.Index(cst.SimpleString()))],
                     )
                 )
             ],
-            value=value,
+            value,
         ) if value is node and dotted_text(holder) is not None:
             return holder
     return None
@@ -187,9 +187,9 @@ def _made_anew(
     """Say whether a step makes the dictionary itself, empty, before it fills it."""
     for each in module.within(home, cst.Assign):
         match each:
-            case cst.Assign(targets=[cst.AssignTarget(target=target)], value=value) if (
-                target.deep_equals(holder) and module.before(each, first)
-            ):
+            case cst.Assign([cst.AssignTarget(target)], value) if target.deep_equals(
+                holder
+            ) and module.before(each, first):
                 name = (
                     module.called(value) if isinstance(value, cst.Call) and not value.args else ""
                 )

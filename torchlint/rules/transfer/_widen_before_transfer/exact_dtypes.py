@@ -56,7 +56,7 @@ def exact_dtype_of(module: Module, node: cst.BaseExpression) -> str | None:
     """Return the dtype of a tensor or array, where its source spells it or its operation fixes it;
     else None."""
     match node:
-        case cst.Call(func=func):
+        case cst.Call(func):
             return _of_call(module, node, func)
         case cst.Name():
             found = definitions_of(module, node)
@@ -68,7 +68,7 @@ def exact_dtype_of(module: Module, node: cst.BaseExpression) -> str | None:
             ):
                 return exact_dtype_of(module, made.value)
             return None
-        case cst.Subscript(value=value):
+        case cst.Subscript(value):
             return exact_dtype_of(module, value)
     found_value = inferred(module, node)
     return "bool" if found_value.tensor and found_value.dtype == "bool" else None

@@ -65,13 +65,12 @@ def _asked_mask(module: Module, test: cst.BaseExpression) -> cst.BaseExpression 
     ``m.sum() > 0``: a mask, or counts that are more than zero where a mask could be set."""
     test = _above_zero(test) or test
     match test:
-        case cst.Call(func=cst.Attribute(value=asked, attr=cst.Name(value=ask)), args=[]) if (
-            ask in _ASKS
-        ):
+        case cst.Call(cst.Attribute(asked, cst.Name(ask)), []) if ask in _ASKS:
             pass
-        case cst.Call(func=func, args=[cst.Arg(value=asked, keyword=None, star="")]) if module.name(
-            func
-        ) in ("torch.any", "torch.sum"):
+        case cst.Call(func, [cst.Arg(asked, None, star="")]) if module.name(func) in (
+            "torch.any",
+            "torch.sum",
+        ):
             pass
         case _:
             return None
@@ -93,11 +92,11 @@ def _counts(module: Module, node: cst.BaseExpression) -> bool:
 
 def _sums_truth(module: Module, node: cst.BaseExpression) -> bool:
     match node:
-        case cst.Call(func=func, args=[cst.Arg(value=summed, keyword=None, star=""), *_]) if (
+        case cst.Call(func, [cst.Arg(summed, None, star=""), *_]) if (
             module.name(func) == "torch.sum"
         ):
             return inferred(module, summed).dtype == "bool"
-        case cst.Call(func=cst.Attribute(value=summed, attr=cst.Name("sum"))):
+        case cst.Call(cst.Attribute(summed, cst.Name("sum"))):
             return inferred(module, summed).dtype == "bool"
     return False
 
@@ -114,12 +113,8 @@ def _above_zero(node: cst.BaseExpression) -> cst.BaseExpression | None:
     """Return what ``x > 0`` and ``x != 0`` compare with zero."""
     match node:
         case cst.Comparison(
-            left=left,
-            comparisons=[
-                cst.ComparisonTarget(
-                    operator=cst.GreaterThan() | cst.NotEqual(), comparator=cst.Integer("0")
-                )
-            ],
+            left,
+            [cst.ComparisonTarget(cst.GreaterThan() | cst.NotEqual(), cst.Integer("0"))],
         ):
             return left
     return None
@@ -140,27 +135,27 @@ def _fills(module: Module, line: cst.CSTNode, asked: cst.BaseExpression) -> bool
     """Say whether a statement puts a number where the mask is, and does nothing else."""
     match line:
         case cst.SimpleStatementLine(
-            body=[
+            [
                 cst.Assign(
-                    targets=[
+                    [
                         cst.AssignTarget(
-                            target=cst.Subscript(
-                                value=held,
-                                slice=[cst.SubscriptElement(slice=cst.Index(value=index))],
+                            cst.Subscript(
+                                held,
+                                [cst.SubscriptElement(cst.Index(index))],
                             )
                         )
                     ],
-                    value=value,
+                    value,
                 )
             ]
         ):
             pass
         case cst.SimpleStatementLine(
-            body=[
+            [
                 cst.Expr(
-                    value=cst.Call(
-                        func=cst.Attribute(value=held, attr=cst.Name("masked_fill_")),
-                        args=[cst.Arg(value=index, keyword=None), cst.Arg(value=value)],
+                    cst.Call(
+                        cst.Attribute(held, cst.Name("masked_fill_")),
+                        [cst.Arg(index, None), cst.Arg(value)],
                     )
                 )
             ]
@@ -195,7 +190,7 @@ def kept_best(module: Module, choice: cst.IfExp, test: cst.BaseExpression) -> Fi
     the better one."""
     place = module.parent(choice)
     match place:
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=kept))]):
+        case cst.Assign([cst.AssignTarget(cst.Name(kept))]):
             sides = [side for side in (choice.body, choice.orelse) if not is_name(side, kept)]
         case _:
             return None
@@ -223,14 +218,12 @@ def _asks_for_none(whole: cst.BaseExpression, test: cst.BaseExpression, name: st
         return False
     match whole:
         case cst.BooleanOperation(
-            left=cst.Comparison(
-                left=left,
-                comparisons=[
-                    cst.ComparisonTarget(operator=cst.Is() | cst.Equal(), comparator=nothing)
-                ],
+            cst.Comparison(
+                left,
+                [cst.ComparisonTarget(cst.Is() | cst.Equal(), nothing)],
             ),
-            operator=cst.Or(),
-            right=right,
+            cst.Or(),
+            right,
         ) if right is test and is_name(left, name) and is_name(nothing, "None"):
             return True
     return None
@@ -268,7 +261,7 @@ def _returned(suite: cst.CSTNode | None) -> cst.BaseExpression | None:
     """Return what the one line of a block, or a line, returns."""
     line = suite.body[0] if isinstance(suite, cst.IndentedBlock) and len(suite.body) == 1 else suite
     match line:
-        case cst.SimpleStatementLine(body=[cst.Return(value=cst.BaseExpression() as value)]):
+        case cst.SimpleStatementLine([cst.Return(cst.BaseExpression() as value)]):
             return value
     return None
 
@@ -289,7 +282,7 @@ def given_test(module: Module, test: cst.BaseExpression) -> Fix | None:
     place = above if refused else test
     sign = "is" if refused else "is not"
     match above:
-        case cst.IfExp(body=cst.Name(value=given), orelse=cst.Name("None")) if given == test.value:
+        case cst.IfExp(body=cst.Name(given), orelse=cst.Name("None")) if given == test.value:
             edits = (Replace(above, test.with_changes(lpar=above.lpar, rpar=above.rpar)),)
             return Fix(edits, Safety.UNSAFE, "Pass it on as it was given", _GIVEN)
     assert isinstance(place, cst.BaseExpression)

@@ -82,18 +82,18 @@ def is_size(module: Module, node: cst.CSTNode | None) -> bool:
     """Say whether a number is a size of a tensor: ``x.shape[0]``, ``x.size(1)``, ``len(x)``, or
     computed from one."""
     match node:
-        case cst.Subscript(value=holder):
+        case cst.Subscript(holder):
             return _shape_of_tensor(module, holder)
-        case cst.Call(func=cst.Attribute(attr=cst.Name(value="size" | "numel")), args=[_, *_]):
+        case cst.Call(cst.Attribute(attr=cst.Name("size" | "numel")), [_, *_]):
             return True
-        case cst.Call(func=cst.Attribute(attr=cst.Name(value="numel"), value=holder), args=[]):
+        case cst.Call(cst.Attribute(attr=cst.Name("numel"), value=holder), []):
             return inferred(module, holder).tensor
-        case cst.Call(func=cst.Name(value="len"), args=[cst.Arg(value=holder)]):
+        case cst.Call(cst.Name("len"), [cst.Arg(holder)]):
             value = inferred(module, holder)
             return value.tensor and not value.loose
-        case cst.Call(func=cst.Name(value="int" | "min" | "max"), args=args):
+        case cst.Call(cst.Name("int" | "min" | "max"), args):
             return any(is_size(module, arg.value) for arg in args)
-        case cst.BinaryOperation(left=left, right=right):
+        case cst.BinaryOperation(left, right=right):
             return is_size(module, left) or is_size(module, right)
         case cst.Name():
             return _name_sized(module, node)
@@ -201,9 +201,8 @@ def _is_joined(module: Module, name: cst.Name) -> bool:
 
 def _shape_of_tensor(module: Module, node: cst.CSTNode) -> bool:
     match node:
-        case (
-            cst.Attribute(attr=cst.Name(value="shape"), value=holder)
-            | cst.Call(func=cst.Attribute(attr=cst.Name(value="size"), value=holder), args=[])
+        case cst.Attribute(attr=cst.Name("shape"), value=holder) | cst.Call(
+            cst.Attribute(attr=cst.Name("size"), value=holder), []
         ):
             return inferred(module, holder).kind not in ("ndarray", "list")
     return False
@@ -274,14 +273,12 @@ def _ends_at_padding(module: Module, loop: cst.For) -> cst.CSTNode | None:
     """Return the ``break`` with which a loop begins where an element that it comes by is zero."""
     match loop.body.body[0]:
         case cst.If(
-            test=cst.Comparison(
-                left=asked,
-                comparisons=[
-                    cst.ComparisonTarget(cst.Equal(), cst.Integer("0") | cst.Float("0.0"))
-                ],
+            cst.Comparison(
+                asked,
+                [cst.ComparisonTarget(cst.Equal(), cst.Integer("0") | cst.Float("0.0"))],
             ),
-            body=cst.IndentedBlock(body=[cst.SimpleStatementLine(body=[cst.Break() as leaves])]),
-            orelse=None,
+            cst.IndentedBlock([cst.SimpleStatementLine([cst.Break() as leaves])]),
+            None,
         ) if _element_in(module, loop, asked):
             return leaves
     return None
@@ -299,7 +296,7 @@ def _reduces(module: Module, read: cst.Name) -> bool:
         signs.add(_REDUCING.get(type(above.operator), type(above.operator)))
         node, above = above, module.parent(above)
     match above:
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))], value=value):
+        case cst.Assign([cst.AssignTarget(cst.Name(name))], value):
             known = len(signs) == 1 and signs <= set(_REDUCING.values())
             return known and value is node and name == read.value
     return False
@@ -365,7 +362,7 @@ def _innermost(node: cst.Subscript) -> cst.Subscript:
 def _row_of(node: cst.Subscript) -> str | None:
     """Return the plain name that is the first index of ``x[i, …]``."""
     match node.slice[0].slice:
-        case cst.Index(value=cst.Name(value=name)):
+        case cst.Index(cst.Name(name)):
             return name
     return None
 
@@ -506,9 +503,7 @@ def _by_element(module: Module, loop: cst.For, node: cst.AugAssign) -> bool:
         return not (whole or own) and any(_element_in(module, loop, part) for part in parts)
     above = module.parent(module.parent(module.parent(node)) or node)
     match above:
-        case cst.If(
-            test=cst.Comparison(left=left, comparisons=[cst.ComparisonTarget(comparator=right)])
-        ):
+        case cst.If(cst.Comparison(left, [cst.ComparisonTarget(comparator=right)])):
             return (
                 _element_in(module, loop, left)
                 and isinstance(node.value, cst.Integer)

@@ -49,17 +49,17 @@ def same_modules_one_by_one(
 def _only_call(module: Module, node: cst.CSTNode) -> cst.Call | None:
     """Return the call whose result is all that a loop keeps."""
     match node:
-        case cst.ListComp(elt=cst.Call() as call) | cst.GeneratorExp(elt=cst.Call() as call):
+        case cst.ListComp(cst.Call() as call) | cst.GeneratorExp(cst.Call() as call):
             return call
         case cst.For(
             body=cst.IndentedBlock(
-                body=[
+                [
                     cst.SimpleStatementLine(
-                        body=[
+                        [
                             cst.Expr(
-                                value=cst.Call(
-                                    func=cst.Attribute(attr=cst.Name(value="append")),
-                                    args=[cst.Arg(value=cst.Call() as call)],
+                                cst.Call(
+                                    cst.Attribute(attr=cst.Name("append")),
+                                    [cst.Arg(cst.Call() as call)],
                                 )
                             )
                         ]
@@ -86,7 +86,7 @@ def _joined(module: Module, node: cst.CSTNode) -> bool:
 
 def _reads(module: Module, statement: cst.CSTNode | None) -> Iterator[cst.Name]:
     match statement:
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))]):
+        case cst.Assign([cst.AssignTarget(cst.Name(name))]):
             yield from readers_of(module, statement, name)
 
 
@@ -105,12 +105,9 @@ def _built_alike(module: Module, held: cst.BaseExpression) -> bool:
 
 def _repeats_one(module: Module, node: cst.BaseExpression) -> bool:
     match node:
-        case cst.Call(func=func, args=[cst.Arg(value=inner)]) if module.name(func) in _LISTS:
+        case cst.Call(func, [cst.Arg(inner)]) if module.name(func) in _LISTS:
             return _repeats_one(module, inner)
-        case (
-            cst.ListComp(elt=cst.Call() as made, for_in=loop)
-            | cst.GeneratorExp(elt=cst.Call() as made, for_in=loop)
-        ):
+        case cst.ListComp(cst.Call() as made, loop) | cst.GeneratorExp(cst.Call() as made, loop):
             count = iteration_count(module, loop)
             few = count is not None and count <= _FEW
             ranged = isinstance(loop.iter, cst.Call) and (
@@ -169,7 +166,7 @@ def _goes_through(module: Module, loop: cst.For, given: cst.BaseExpression) -> b
             if not module.is_within(made, loop.body):
                 continue
             match made:
-                case cst.Assign(targets=[cst.AssignTarget(target=cst.Name())], value=value):
+                case cst.Assign([cst.AssignTarget(cst.Name())], value):
                     inner = _goes_through(module, loop, value)
                 case _:
                     inner = None
@@ -212,8 +209,8 @@ def _shrinks(module: Module, loop: cst.While, name: cst.Name) -> bool:
     for node in module.within(loop.body, cst.Assign):
         match node:
             case cst.Assign(
-                targets=[cst.AssignTarget(target=cst.Name(value=target))],
-                value=cst.Subscript(value=cst.Name(value=source), slice=[taken, *_]),
+                [cst.AssignTarget(cst.Name(target))],
+                cst.Subscript(cst.Name(source), [taken, *_]),
             ) if target == source == name.value:
                 index = taken.slice
                 if isinstance(index, cst.Index) and not isinstance(index.value, cst.Integer):
@@ -227,10 +224,10 @@ def _merges(module: Module, loop: cst.While, name: cst.Name) -> bool:
     for node in module.within(loop.body, cst.Assign):
         match node:
             case cst.Assign(
-                targets=[cst.AssignTarget(target=cst.Name(value=target))],
-                value=cst.Subscript(
-                    value=cst.Name(value=source),
-                    slice=[cst.SubscriptElement(slice=cst.Index(value=chosen)), *_],
+                [cst.AssignTarget(cst.Name(target))],
+                cst.Subscript(
+                    cst.Name(source),
+                    [cst.SubscriptElement(cst.Index(chosen)), *_],
                 ),
             ) if target != source == name.value and not isinstance(chosen, cst.Integer):
                 return True
@@ -240,8 +237,8 @@ def _merges(module: Module, loop: cst.While, name: cst.Name) -> bool:
 def _takes_first(part: cst.Subscript, name: cst.Name) -> bool:
     match part:
         case cst.Subscript(
-            value=cst.Name(value=value),
-            slice=[cst.SubscriptElement(slice=cst.Index(value=cst.Integer(value="0"))), *_],
+            cst.Name(value),
+            [cst.SubscriptElement(cst.Index(cst.Integer("0"))), *_],
         ):
             return value == name.value
     return False

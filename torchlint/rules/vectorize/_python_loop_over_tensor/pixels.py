@@ -69,16 +69,16 @@ def maps_labels(module: Module, loop: cst.For) -> bool:
 def _maps(module: Module, line: cst.CSTNode, bound: set[str]) -> bool:
     match line:
         case cst.Assign(
-            targets=[
+            [
                 cst.AssignTarget(
-                    target=cst.Subscript(
-                        value=written,
-                        slice=[
+                    cst.Subscript(
+                        written,
+                        [
                             cst.SubscriptElement(
-                                slice=cst.Index(
-                                    value=cst.Comparison(
-                                        left=asked,
-                                        comparisons=[cst.ComparisonTarget(cst.Equal(), label)],
+                                cst.Index(
+                                    cst.Comparison(
+                                        asked,
+                                        [cst.ComparisonTarget(cst.Equal(), label)],
                                     )
                                 )
                             )
@@ -86,7 +86,7 @@ def _maps(module: Module, line: cst.CSTNode, bound: set[str]) -> bool:
                     )
                 )
             ],
-            value=value,
+            value,
         ):
             kinds = {inferred(module, each).kind for each in (written, asked)}
             plain = not any(True for _ in module.within(value, cst.Call))
@@ -98,7 +98,7 @@ def _maps(module: Module, line: cst.CSTNode, bound: set[str]) -> bool:
 def _counts(module: Module, loop: cst.For) -> bool:
     """Say whether a loop counts, and not up to a small number that is written out."""
     match loop:
-        case cst.For(target=cst.Name(), iter=cst.Call(func=func)):
+        case cst.For(cst.Name(), cst.Call(func)):
             few = iteration_count(module, loop)
             return module.name(func) == "builtins.range" and (few is None or few > _FEW)
     return False

@@ -110,12 +110,12 @@ class _Form:
         """Take in the loop's index, and the tensors whose rows it binds to names."""
         bound = {name.value for name in self.module.within(loop.target, cst.Name)}
         match loop.iter:
-            case cst.Call(func=func, args=args) if self.module.name(func) == "builtins.range":
+            case cst.Call(func, args) if self.module.name(func) == "builtins.range":
                 self._range(loop.target, args)
                 return
-            case cst.Call(func=func) if self.module.name(func) == "builtins.enumerate":
+            case cst.Call(func) if self.module.name(func) == "builtins.enumerate":
                 match loop.target:
-                    case cst.Tuple(elements=[cst.Element(value=cst.Name(value=index)), _]):
+                    case cst.Tuple([cst.Element(cst.Name(index)), _]):
                         self.index = index
         for goes in loop_sources(self.module, loop):
             value = inferred(self.module, goes.iterated)
@@ -155,7 +155,7 @@ class _Form:
         new: list[cst.SimpleStatementLine] = []
         for line in loop.body.body:
             match line:
-                case cst.SimpleStatementLine(body=[only]):
+                case cst.SimpleStatementLine([only]):
                     made, also = self._statement(only)
                     new.append(line.with_changes(body=[made]))
                     edits += also
@@ -196,25 +196,23 @@ class _Form:
         self, node: cst.BaseSmallStatement
     ) -> tuple[cst.BaseSmallStatement, list[NodeEdit]]:
         match node:
-            case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))], value=value):
+            case cst.Assign([cst.AssignTarget(cst.Name(name))], value):
                 match value:
-                    case cst.BinaryOperation(
-                        left=cst.Name(value=left), operator=cst.Add(), right=term
-                    ) if left == name and name not in self.parts:
+                    case cst.BinaryOperation(cst.Name(left), cst.Add(), term) if (
+                        left == name and name not in self.parts
+                    ):
                         return self._added(name, term)
                 made = self._mapped(value)
                 self.parts[name] = replace(made, node=cst.Name(name))
                 return node.with_changes(value=made.node), []
-            case cst.AugAssign(
-                target=cst.Name(value=name), operator=cst.AddAssign(), value=term
-            ) if name not in self.parts:
+            case cst.AugAssign(cst.Name(name), cst.AddAssign(), term) if name not in self.parts:
                 return self._added(name, term)
-            case cst.Assign(targets=[cst.AssignTarget(target=cst.Subscript() as into)]):
+            case cst.Assign([cst.AssignTarget(cst.Subscript() as into)]):
                 return self._assignment_of_all(node, into), []
             case cst.Expr(
-                value=cst.Call(
-                    func=cst.Attribute(value=cst.Name(value=name), attr=cst.Name("append")),
-                    args=[cst.Arg(value=value, keyword=None, star="")],
+                cst.Call(
+                    cst.Attribute(cst.Name(name), cst.Name("append")),
+                    [cst.Arg(value, None, star="")],
                 )
             ):
                 return self._collected(name, value)
@@ -233,9 +231,9 @@ class _Form:
         total = self._call(part.node, "sum", f"dim={part.at}")
         start = self._bound_before(name)
         match start:
-            case cst.Assign(targets=[_], value=cst.Integer("0")):
+            case cst.Assign([_], cst.Integer("0")):
                 dropped = True
-            case cst.Assign(targets=[_], value=cst.Float(value=zero)) if float(zero) == 0:
+            case cst.Assign([_], cst.Float(zero)) if float(zero) == 0:
                 dropped = floats
             case _:
                 dropped = False
@@ -293,7 +291,7 @@ class _Form:
         found: cst.Assign | None = None
         for each in block.body[: block.body.index(line)]:
             match each:
-                case cst.SimpleStatementLine(body=[cst.Assign() as assign]) if any(
+                case cst.SimpleStatementLine([cst.Assign() as assign]) if any(
                     name in self.module.names_in(target.target) for target in assign.targets
                 ):
                     found = assign
@@ -326,11 +324,9 @@ class _Form:
         edits: list[NodeEdit] = []
         self.starts.setdefault(start, set()).add(name)
         match self.module.small_statement(join):
-            case (
-                cst.Assign(
-                    targets=[cst.AssignTarget(target=cst.Name(value=again))], value=whole
-                ) as home
-            ) if again == name and whole is join:
+            case cst.Assign([cst.AssignTarget(cst.Name(again))], whole) as home if (
+                again == name and whole is join
+            ):
                 edits.append(Remove(home))
             case _:
                 edits.append(Replace(join, cst.Name(name)))
@@ -376,15 +372,15 @@ class _Form:
         if self.index not in names and not names & self.parts.keys():
             return self._shared(node)
         match node:
-            case cst.Name(value=name) if name in self.parts:
+            case cst.Name(name) if name in self.parts:
                 return self.parts[name]
             case cst.Subscript():
                 return self._subscript(node)
-            case cst.BinaryOperation(left=left, right=right):
+            case cst.BinaryOperation(left, right=right):
                 one, two = self._part_of(left), self._part_of(right)
                 new = node.with_changes(left=one.node, right=two.node)
                 return self._paired(new, [one, two])
-            case cst.Comparison(left=left, comparisons=[target]) if not isinstance(
+            case cst.Comparison(left, [target]) if not isinstance(
                 target.operator, (cst.In, cst.NotIn, cst.Is, cst.IsNot)
             ):
                 one, two = self._part_of(left), self._part_of(target.comparator)
@@ -392,10 +388,10 @@ class _Form:
                 return self._paired(
                     node.with_changes(left=one.node, comparisons=[against]), [one, two]
                 )
-            case cst.UnaryOperation(operator=cst.Minus() | cst.BitInvert(), expression=operand):
+            case cst.UnaryOperation(cst.Minus() | cst.BitInvert(), operand):
                 inner = self._part_of(operand)
                 return self._paired(node.with_changes(expression=inner.node), [inner])
-            case cst.Call(func=cst.Attribute(value=receiver, attr=cst.Name(value=method))) if (
+            case cst.Call(cst.Attribute(receiver, cst.Name(method))) if (
                 self.module.name(node.func) is None
             ):
                 return self._method(node, self._part_of(receiver), method)
@@ -428,7 +424,7 @@ class _Form:
         at, new = None, []
         for number, each in enumerate(node.slice):
             match each.slice:
-                case cst.Index(value=cst.Name(value=name)) if name == self.index and at is None:
+                case cst.Index(cst.Name(name)) if name == self.index and at is None:
                     at = number
                     new.append(each.with_changes(slice=self._full_slice()))
                 case cst.Slice(lower=None, upper=None, step=None):
@@ -589,15 +585,11 @@ def _one_step(suite: cst.BaseSuite) -> tuple[str, bool, cst.BaseExpression]:
         _UnknownError: it does something else, or more.
     """
     match suite:
-        case cst.IndentedBlock(body=[cst.SimpleStatementLine(body=[only])]):
+        case cst.IndentedBlock([cst.SimpleStatementLine([only])]):
             match only:
-                case cst.AugAssign(
-                    target=cst.Name(value=name), operator=cst.AddAssign(), value=value
-                ):
+                case cst.AugAssign(cst.Name(name), cst.AddAssign(), value):
                     return name, True, value
-                case cst.Assign(
-                    targets=[cst.AssignTarget(target=cst.Name(value=name))], value=value
-                ):
+                case cst.Assign([cst.AssignTarget(cst.Name(name))], value):
                     return name, False, value
     raise _UnknownError
 
@@ -631,11 +623,11 @@ def _dimensions(module: Module, args: Sequence[cst.Arg]) -> tuple[list[int] | No
 
 def _integers(node: cst.BaseExpression) -> list[int]:
     match node:
-        case cst.Integer(value=value):
+        case cst.Integer(value):
             return [int(value)]
-        case cst.UnaryOperation(operator=cst.Minus(), expression=cst.Integer(value=value)):
+        case cst.UnaryOperation(cst.Minus(), cst.Integer(value)):
             return [-int(value)]
-        case cst.Tuple(elements=elements) | cst.List(elements=elements) if elements:
+        case cst.Tuple(elements) | cst.List(elements) if elements:
             return [number for each in elements for number in _integers(each.value)]
     raise _UnknownError
 
@@ -679,13 +671,13 @@ def _written_rank(module: Module, node: cst.BaseExpression) -> int | None:
                 if len(made) != 1 or not isinstance(made[0], cst.Assign):
                     return None
                 node = made[0].value
-            case cst.Call(func=cst.Attribute(attr=cst.Name("t" | "mm"))):
+            case cst.Call(cst.Attribute(attr=cst.Name("t" | "mm"))):
                 return 2
-            case cst.Call(
-                func=cst.Attribute(attr=cst.Name("expand" | "view" | "reshape")), args=args
-            ) if len(args) > 1 and not any(arg.star or arg.keyword for arg in args):
+            case cst.Call(cst.Attribute(attr=cst.Name("expand" | "view" | "reshape")), args) if len(
+                args
+            ) > 1 and not any(arg.star or arg.keyword for arg in args):
                 return len(args)
-            case cst.Call(func=cst.Attribute(value=value, attr=cst.Name(value=method))) if (
+            case cst.Call(cst.Attribute(value, cst.Name(method))) if (
                 method in _POINTWISE and module.name(node.func) is None
             ):
                 node = value
