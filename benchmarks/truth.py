@@ -29,6 +29,7 @@ from __future__ import annotations
 import argparse
 import ast
 import builtins
+import datetime
 import hashlib
 import itertools
 import json
@@ -280,6 +281,15 @@ class _Finder(MetaPathFinder):
         return spec
 
 
+class _Still(datetime.datetime):
+    """Dates of which now is always the same, so that two runs log the same lines."""
+
+    @classmethod
+    def now(cls, tz: datetime.tzinfo | None = None) -> _Still:
+        """Return the first day of 2000."""
+        return cls(2000, 1, 1, tzinfo=tz)
+
+
 def run(project: Path, script: str, words: list[str], out: str) -> None:
     """Run a script under the ledger, with its project watched and what was seen written as JSON
     where a file is given for that."""
@@ -303,6 +313,7 @@ def run(project: Path, script: str, words: list[str], out: str) -> None:
         sys.meta_path.insert(0, _Finder(str(project)))
     else:
         time.time = time.perf_counter = itertools.count().__next__
+        datetime.datetime = _Still  # type: ignore[misc]
     random.seed(0), np.random.seed(0), torch.manual_seed(0)
     ledger = Ledger(str(project), ledger_rows())
     ledger.start()
