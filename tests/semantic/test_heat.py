@@ -479,13 +479,17 @@ def test_a_process_runs_its_function_once(start: str, *, once: bool) -> None:
     assert runs_once(module, call) is once
 
 
+TESTED = "def test_epoch(model, loader):\n    for x in loader:\n        probe()"
+
+
 @pytest.mark.parametrize(
     ("head", "expected"),
     [
         ("def test():\n    assert probe()", True),
         ("def test() -> None:\n    for x in (1, 2):\n        assert probe() > x", True),
         ("def test_it():\n    probe()", True),
-        ("def test_epoch(model, loader):\n    for x in loader:\n        probe()", False),
+        (f"{TESTED}\n\ntest_epoch(net, rows)", False),
+        (TESTED, True),
         ("class Trainer:\n    def test_epoch(self):\n        probe()", False),
         ("def test_shapes(size=8):\n    probe()", True),
         ("import pytest\n\ndef test_it(tmp_path):\n    probe()", True),

@@ -68,18 +68,25 @@ def _in_bench_file(module: Module) -> bool:
 def holds_tests(text: str) -> bool:
     """Say whether the text of a file holds tests: what it calls with arguments is none."""
     return _OF_TESTS.search(text) is not None or any(
-        re.search(rf"(?<!def ){name}\(\s*[^\s)]", text) is None for name in _TEST.findall(text)
+        not _is_called(name, text) for name in _TEST.findall(text)
     )
 
 
+def _is_called(name: str, text: str) -> bool:
+    """Say whether a text calls a function with an argument."""
+    return re.search(rf"(?<!def ){name}\(\s*[^\s)]", text) is not None
+
+
 def _is_test(module: Module, function: cst.FunctionDef) -> bool:
-    """Say whether a function is a test: ``test_epoch(model, loader)`` of a training script, or a
-    method of its trainer, evaluates a model."""
+    """Say whether a function is a test: ``test_epoch(model, loader)`` that a training script calls,
+    or a method of its trainer, evaluates a model."""
     name = function.name.value
     if not name.startswith("test_") or name in torch_names.STEP_METHODS:
         return False
     takes = any(each.default is None for each in function.params.params)
-    return not takes or _OF_TESTS.search(module.text) is not None
+    if not takes or _OF_TESTS.search(module.text) is not None:
+        return True
+    return module.class_of(function) is None and not _is_called(name, module.text)
 
 
 def _is_bench(module: Module, function: cst.FunctionDef) -> bool:
