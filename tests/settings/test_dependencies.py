@@ -83,6 +83,8 @@ Needs:
         ("x.egg-info/requires.txt", "numpy\n\n[train]\ntorch>=2.2\n", (2, 2)),
         ("x.egg-info/top_level.txt", "torch>=2.2\n", None),
         ("environment.yml", CONDA, (1, 12)),
+        ("env.yml", CONDA, (1, 12)),
+        ("conda.yaml", CONDA, (1, 12)),
         ("environment.yaml", "dependencies:\n- pytorch>=1.10\n- pip:\n  - torch==1.9.0\n", (1, 9)),
         ("pyproject.toml", "[project.optional-dependencies]\ntrain = ['torch>=2.1']\n", (2, 1)),
         (

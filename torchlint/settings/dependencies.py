@@ -35,13 +35,13 @@ class Declared(NamedTuple):
 
 _MOST_ENTRIES = 20_000
 _MOST_FILES = 20
+_ENVIRONMENTS = "environment.yml environment.yaml env.yml env.yaml conda.yml conda.yaml".split()
 _NAMES = (
     "pyproject.toml",
     "setup.py",
     "setup.cfg",
     "PKG-INFO",
-    "environment.yml",
-    "environment.yaml",
+    *_ENVIRONMENTS,
     "requirements.txt",
 )
 _READMES = ("README.md", "README.rst", "README.txt", "README", "readme.md")
@@ -271,7 +271,6 @@ _READERS: Mapping[str, Callable[[str], Iterator[str]]] = {
     "setup.cfg": _of_setup_cfg,
     "PKG-INFO": _of_metadata,
     _METADATA: _of_metadata,
-    "environment.yml": _of_environment,
-    "environment.yaml": _of_environment,
+    **dict.fromkeys(_ENVIRONMENTS, _of_environment),
     **dict.fromkeys(_READMES, _of_description),
 }
