@@ -497,3 +497,87 @@ def test_a_tensor_that_is_built_and_moved_apart_is_one_finding(
     text = BUILT.replace("{made}", made).replace("{moved}", moved)
     found = check(text, codes=frozenset({"TL102"})).findings
     assert [each.start.row for each in found] == [row]
+
+
+USED = """
+import torch
+from torch import nn
+
+model = nn.Linear(8, 2).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def show(logs, step):
+    for name, value in logs.items():
+        print(name, value, step)
+
+
+def train(loader, every, history):
+    logs = {}
+    for step, x in enumerate(loader):
+        loss = model(x.cuda()).square().mean()
+        loss.backward()
+        optimizer.step()
+BODY
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "phrase"),
+    [
+        (
+            """
+        logs["loss"] = loss.item()
+        if step % 50 == 0:
+            show(logs, step)
+            """,
+            "but is used only where `step % 50 == 0`; read it there.",
+        ),
+        (
+            """
+        seen = {}
+        seen["loss"] = float(loss)
+        seen["size"] = len(x)
+        if (step + 1) % every == 0:
+            print(" ".join(f"{key}: {value:.3f}" for key, value in seen.items()))
+            """,
+            "but is used only where `(step + 1) % every == 0`; read it there.",
+        ),
+        (
+            """
+        value = loss.item()
+        if step % 50 == 0:
+            history.put(value)
+            """,
+            "but is used only where `step % 50 == 0`; read it there.",
+        ),
+        (
+            """
+        logs["loss"] = loss.item()
+        show(logs, step)
+            """,
+            "because `print(name, value, step)` uses it right away",
+        ),
+        (
+            """
+        logs["loss"] = loss.item()
+        if step % 50 == 0:
+            show(logs, step)
+    return logs
+            """,
+            "read it once after the loop.",
+        ),
+        (
+            """
+        logs[step] = loss.item()
+        if step % 50 == 0:
+            show(logs, step)
+            """,
+            "read it once after the loop.",
+        ),
+    ],
+)
+def test_what_is_used_now_and_then_is_to_be_read_there(body: str, phrase: str) -> None:
+    source = USED.replace("BODY", body)
+    findings = check(source, codes=frozenset({"TL101"}), name="src/train.py").findings
+    assert [phrase in found.message for found in findings] == [True]

@@ -227,6 +227,12 @@ OFFERED = (
     "[build-system]\nrequires = ['setuptools']\n[project]\nname = 'nets'\n"
     "description = 'Nets for games'\n"
 )
+FROM_ARRAYS = TRAINS.replace("model(x[i : i + 8])", "model(torch.from_numpy(x[i : i + 8]))")
+PACKAGE = {
+    "nets/__init__.py": "from .train import Net",
+    "nets/train.py": FROM_ARRAYS,
+    "pyproject.toml": OFFERED,
+}
 
 
 @pytest.mark.parametrize(
@@ -252,12 +258,34 @@ OFFERED = (
             },
             True,
         ),
+        (PACKAGE, False),
+        ({**PACKAGE, "nets/steps.py": "from .train import train\ndevice = 0\n"}, True),
+        ({**PACKAGE, "nets/arrays.py": "import torch\nmake = torch.from_numpy(x)\n"}, False),
+        (
+            {
+                "nets/__init__.py": "from .train import Net\nfrom .arrays import make",
+                "nets/train.py": TRAINS,
+                "nets/arrays.py": "import torch\nmake = torch.from_numpy(x)\n",
+                "pyproject.toml": OFFERED,
+            },
+            True,
+        ),
+        (
+            {
+                "nets/__init__.py": "from .train import Net",
+                "nets/train.py": f"{HEAD}from . import steps\nclass Net(nn.Module): ...\n",
+                "nets/steps.py": FROM_ARRAYS,
+                "pyproject.toml": OFFERED,
+            },
+            False,
+        ),
     ],
 )
 def test_a_program_that_others_use_stays_on_the_host(
     tmp_path: Path, files: dict[str, str], accelerated: bool
 ) -> None:
-    """But not where it is offered to others, whose device nobody knows."""
+    """But not where it is offered to others, whose device nobody knows, unless it makes its batches
+    of arrays."""
     (tmp_path / "nets").mkdir()
     files = {"train.py": TRAINS, **files}
     asked = "nets/train.py" if "nets/train.py" in files else "train.py"

@@ -33,8 +33,9 @@ Silent:
 - what the step computes or joins on the host itself, as `x / 255` or `torch.stack` do, here, in a
   function of the project or in each caller of this one, parts of that, and what it may make of an
   array;
-- what was made for that very device or moved there before, and batches of a loader that moves them
-  itself (timm's);
+- what was made for that very device or moved there before, here or by each caller in view, and
+  batches of a loader that moves them itself (timm's);
+- what goes to the device of a parameter for which a call gives the CPU, as it then goes back, too;
 - samples that a loop takes from a dataset without a loader, what all callers in view have from
   before their loop over batches (the weights of classes), and all of a project that speaks of no
   loader: nothing pins that memory;

@@ -207,6 +207,8 @@ from torchlint.rules.transfer._sync_scalar_read_in_loop.deferred_reads import (
     read_where_used,
 )
 from torchlint.rules.transfer._sync_scalar_read_in_loop.dict_reads import read_when_filled
+from torchlint.semantic.code.flow import reads_of
+from torchlint.semantic.code.guards import throttle
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.data.evaluated_batches import (
     shown_beside,
@@ -302,6 +304,10 @@ TAKEN = (
     "`{expr}` reads a GPU value on the host every step because `{taker}` uses it right away; do "
     "that every N steps."
 )
+RARELY = (
+    "`{expr}` reads a GPU value on the host every step but is used only where `{test}`; read it "
+    "there."
+)
 RECORDED = (
     "`{expr}` reads a GPU value on the host every step; keep it, detached from its graph, on the "
     "device and read it once after the loop."
@@ -345,7 +351,8 @@ def _found(module: Module, read: HostRead, step: bool) -> Iterator[Hit]:
     element = read.how == "index" and one_of_older(module, read.tensor)
     unexplained = later is None and needed is None and not element
     logged = later.logs_every_n if later is not None else unexplained
-    taker = taken_per_iteration(module, read.node) if logged else None
+    rarely = _used_rarely(module, read) if needed is None else None
+    taker = taken_per_iteration(module, read.node) if logged and rarely is None else None
     if taker is not None and taker.kept and not (step and unexplained):
         taker = None
     by_host = unexplained and taker is None and _by_host(module, read)
@@ -362,13 +369,14 @@ def _found(module: Module, read: HostRead, step: bool) -> Iterator[Hit]:
         message, spared = BY_HOST, True
     else:
         message = needed or (SHOWN if sinks else _instead(module, read, fix, later))
+        message = RARELY if rarely is not None else message
     if other is not None:
         spared, message = True, (message or rule.message) + alone(module, read.node, other)
         if fix is None and _reads_the_same(module, read.node, other):
             message = AGAIN
     yield Hit(
         read.node,
-        _words(module, read, taker, other, sinks[0].call.func if sinks else None),
+        _words(module, read, taker, other, sinks[0].call.func if sinks else None, rarely),
         fix=_unless_in_vain(module, read, fix),
         severity=Severity.INFO if spared else None,
         message=message,
@@ -392,6 +400,7 @@ def _words(
     taker: Taker | None,
     other: cst.CSTNode | None,
     sink: cst.BaseExpression | None,
+    test: cst.BaseExpression | None,
 ) -> dict[str, str]:
     """Return what the sentences say of a read."""
     named = {
@@ -400,9 +409,36 @@ def _words(
         "change": changed_below(module, read.tensor),
         "other": other,
         "sink": sink,
+        "test": test,
     }
     words = {word: module.shown(each) for word, each in named.items() if each is not None}
     return {**words, "same": _same_of_torch(module, read) or ""}
+
+
+def _used_rarely(module: Module, read: HostRead) -> cst.BaseExpression | None:
+    """Return the condition under which alone the loop uses the number that a name, or a key of a
+    dictionary, holds; it holds another one in the next step."""
+    loop = module.loop(read.node)
+    match module.small_statement(read.node):
+        case cst.Assign(
+            [
+                cst.AssignTarget(
+                    cst.Name(name)
+                    | cst.Subscript(
+                        cst.Name(name), [cst.SubscriptElement(cst.Index(cst.SimpleString()))]
+                    )
+                )
+            ],
+            value,
+        ) if value is read.node and loop is not None:
+            uses = [
+                each
+                for each in reads_of(module, module.scope(read.node), name)
+                if not isinstance(module.parent(module.parent(each)), cst.AssignTarget)
+            ]
+            tests = [throttle(module, each, loop) for each in uses if module.is_within(each, loop)]
+            return tests[0] if len(set(tests)) == 1 and len(tests) == len(uses) else None
+    return None
 
 
 def _costs_nothing(module: Module, read: HostRead) -> bool:

@@ -10,6 +10,7 @@ import libcst as cst
 from torchlint.base.records import frozen
 from torchlint.base.regex import regex
 from torchlint.semantic.code.conditions import conditions_around
+from torchlint.semantic.code.flow import call_sites
 from torchlint.semantic.data.per_step_use import logging_call
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -65,9 +66,16 @@ def host_takes_per_iteration(module: Module, node: cst.BaseExpression) -> bool:
 
 
 def _whenever(module: Module, node: cst.BaseExpression, place: cst.CSTNode) -> bool:
-    """Say whether a place that a value comes to has no condition of its own."""
+    """Say whether a place that a value comes to has no condition of its own, nor have all calls in
+    the loop of the function around it."""
     own = {test for test, _ in conditions_around(module, node)}
-    return {test for test, _ in conditions_around(module, place, module.loop(place))} <= own
+    loop, function = module.loop(node), module.function(place)
+    places: list[cst.CSTNode] = [place]
+    if loop is not None and function is not None and function is not module.function(node):
+        places += [each for each in call_sites(module, function) if module.is_within(each, loop)]
+    around = [conditions_around(module, each, module.loop(each)) for each in places]
+    free = [{test for test, _ in conditions} <= own for conditions in around]
+    return free[0] and (len(free) == 1 or any(free[1:]))
 
 
 def _takes_each(module: Module, part: cst.CSTNode, place: cst.CSTNode) -> bool:

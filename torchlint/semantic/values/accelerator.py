@@ -126,7 +126,7 @@ def on_accelerator(module: Module) -> bool:
 def stays_on_host(module: Module) -> bool:
     """Say whether the file is a notebook, or a program that trains and that no other file names,
     and moves nothing, nor does a file that it runs with; or whether it is a part of a program that
-    trains, of which no file speaks of an accelerator."""
+    trains, of which no file speaks of an accelerator, or of a package that trains on arrays."""
     notebook = module.filename.endswith(".ipynb")
     if module.accelerator != "auto" or _speaks_of_one(module.text):
         return False
@@ -135,14 +135,12 @@ def stays_on_host(module: Module) -> bool:
         say(_moves, by_place=notebook) is False and (notebook or say(_anything, near=True) is False)
     ):
         return True
-    return (
-        not notebook
-        and not module.outside.offered()
-        and not module.outside.of_library()
-        and (own_run or say(_is_run) is True)
-        and (_learns(module.text) or say(_learns) is True)
-        and say(_speaks_of_one) is False
-    )
+    package = module.outside.offered() or module.outside.of_library()
+    if notebook or say(_speaks_of_one, anywhere=package) is not False:
+        return False
+    if package:
+        return _learns_from_arrays(module.text) or say(_learns_from_arrays, anywhere=True) is True
+    return (own_run or say(_is_run) is True) and (_learns(module.text) or say(_learns) is True)
 
 
 def _speaks_of_one(text: str) -> bool:
@@ -155,6 +153,11 @@ def _speaks_of_one(text: str) -> bool:
 
 def _learns(text: str) -> bool:
     return ".backward(" in text and ".step(" in text
+
+
+def _learns_from_arrays(text: str) -> bool:
+    """Say whether a file trains on what it makes of arrays: who gives it a network has it there."""
+    return _learns(text) and "torch.from_numpy(" in text
 
 
 def _is_run(text: str) -> bool:

@@ -15,6 +15,10 @@ from torchlint.semantic.values.inferred import inferred
 
 _MOVES = ops.having("move") | {"numpy", "type"}
 _JOINS = frozenset(f"numpy.{each}" for each in ("stack", "concatenate", "vstack", "hstack"))
+_COMPUTES = frozenset(
+    f"numpy.{each}" for each in "array asarray sqrt exp log isnan isinf isfinite".split()
+)
+"""Ask what they are given for an array, whatever methods it has."""
 _BRANCHES = (cst.If, cst.IfExp, cst.Try, cst.BooleanOperation, cst.Match)
 _STEPS = 24
 """Expressions that are followed back from one call."""
@@ -86,6 +90,8 @@ def _given_to_numpy(
     joins."""
     match call:
         case cst.Call(cst.Attribute(tensor, cst.Name("numpy")), []):
+            yield tensor
+        case cst.Call(func, [cst.Arg(tensor), *_]) if (module.name(func) or "") in _COMPUTES:
             yield tensor
         case cst.Call(func, [cst.Arg(cst.Name() as rows), *_]) if (
             module.name(func) or ""

@@ -39,6 +39,7 @@ from torchlint.semantic.torch import ops
 from torchlint.semantic.values import definitions_behind
 from torchlint.semantic.values.apple import only_apple
 from torchlint.semantic.values.classes import in_lightning
+from torchlint.semantic.values.place import named_device
 from torchlint.semantic.values.value import CPU
 
 _TURNS = ops.having("turns")
@@ -73,6 +74,7 @@ def blocking_move(module: Module, node: cst.Call) -> Transfer | None:
         or waited_for(module, node)
         or _asked_before(module, transfer)
         or older_than_loops(module, transfer.source)
+        or _brings_back(module, transfer)
     ):
         return None
     return None if changed_later(module, transfer.source) else transfer
@@ -294,25 +296,42 @@ def _handed_in(module: Module, source: cst.BaseExpression) -> bool:
 
 
 def _moved_by_callers(module: Module, function: cst.FunctionDef | None, name: str) -> bool:
-    """Say whether every call in this file gives a parameter what the caller has moved itself."""
-    if function is None:
-        return False
-    sites = call_sites(module, function)
-    method = scopes(module).is_method(function)
-    given = [(site, bind(function, site, method).get(name)) for site in sites]
-    return bool(given) and all(_moved_there(module, site, each) for site, each in given)
+    """Say whether every call in view gives a parameter what the caller, or a function that makes
+    it there, has moved itself."""
+    given = _given_by_callers(module, function, name) if function is not None else []
+    return bool(given) and all(
+        each is not None and _moved_there(where, each) for where, each in given
+    )
 
 
-def _moved_there(module: Module, site: cst.Call, given: cst.BaseExpression | None) -> bool:
+def _moved_there(module: Module, given: cst.BaseExpression) -> bool:
     made: list[cst.CSTNode | None] = [given]
     if isinstance(given, cst.Name):
-        home = module.scope(site)
+        home = module.scope(given)
         made = [module.small_statement(each) for each in writes_of(module, home, given.value)]
+    calls = [call for each in made if each is not None for call in module.within(each, cst.Call)]
     return any(
         transfer_of(module, call) is not None
-        for each in made
-        if each is not None
-        for call in module.within(each, cst.Call)
+        or any(
+            transfer_of(where, inner) is not None
+            for where, function in definitions_behind.functions(module, call)
+            for inner in where.within(function.body, cst.Call)
+        )
+        for call in calls
+    )
+
+
+def _brings_back(module: Module, transfer: Transfer) -> bool:
+    """Say whether a function moves what it is given to the device it is given, and a call gives it
+    the CPU: then it copies to the host as well."""
+    function, target = module.function(transfer.call), transfer.target
+    return (
+        function is not None
+        and isinstance(target, cst.Name)
+        and any(
+            each is not None and named_device(where, each) == CPU
+            for where, each in _given_by_callers(module, function, target.value)
+        )
     )
 
 
