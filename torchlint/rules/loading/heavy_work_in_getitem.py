@@ -15,7 +15,9 @@ searched with a pattern (`glob`), where it is the same for all samples; rows of 
 looked for by comparing a whole column with each sample's key (`frame[frame["id"] == key]`); and a
 row of a DataFrame (`frame.iloc[index]`, `frame.loc[key]`) where the sample takes no reading,
 decoding or transforming beside. Pipelines, opened files and rows looked for beside such work are a
-hint only.
+hint only. So is a table of numbers that each sample parses from a text of its own (`np.loadtxt`,
+`pd.read_csv`), where nothing is decoded or transformed beside it and no part of it is asked for: in
+an array that is made once, `np.load` reads the numbers as they are.
 
 ## Setup
 ```python
@@ -121,15 +123,20 @@ import libcst as cst
 from torchlint.base.regex import regex
 from torchlint.rule import Hit, Module, Rule, Severity, conditions_around, keyword_argument
 from torchlint.semantic.code.bindings import sole_definition
-from torchlint.semantic.code.flow import writes_of
-from torchlint.semantic.code.tree import DISPLAYS, attr_of
+from torchlint.semantic.code.flow import call_sites, writes_of
+from torchlint.semantic.code.tree import DISPLAYS, attr_of, keyword_of
 from torchlint.semantic.data.datasets import does_work
 from torchlint.semantic.data.samples import is_fixed, sample_role
+from torchlint.semantic.question import question
 
 _READS = regex(
     r"^(pandas\.read_\w+|numpy\.(load|loadtxt|genfromtxt|fromfile)|torch\.load|joblib\.load|scipy\.io\.loadmat|"
     r"(json|pickle|yaml|dill|marshal)\.(safe_)?load|pyarrow\.parquet\.read_\w+|polars\.read_\w+)$"
 )
+_PARSES = regex(r"^(numpy\.(loadtxt|genfromtxt)|pandas\.read_(csv|table|fwf|excel))$")
+_PARTS = {"max_rows", "nrows", "chunksize", "iterator", "usecols"}
+_BESIDE = regex(r"imread|ima?ge?|load(er)?$|_load|decode|transform|augment", re.IGNORECASE)
+_PATHS = {"os.path.join", "pathlib.Path", "builtins.str"}
 _WILD = regex(r"[*?\[]")
 _HANDLES = regex(
     r"^(h5py\.File|lmdb\.open|zipfile\.ZipFile|tarfile\.open|sqlite3\.connect|netCDF4\.Dataset)$"
@@ -149,6 +156,10 @@ _LISTED = (
 )
 _SCANNED = (
     "{what} compares a whole column for every sample; group the rows once in __init__ (groupby)."
+)
+_PARSED = (
+    "{what} parses text for every sample of every epoch; written once as .npy, np.load reads the "
+    "numbers many times faster, unless they are few."
 )
 _KEEP = "{what} is opened again for every {unit}; open it once per worker and keep it on self."
 
@@ -181,6 +192,8 @@ def check_call(node: cst.Call, module: Module) -> Iterator[Hit]:
         or keyword_argument(module, node, "mmap_mode") is not None
     ):
         return
+    if role == "sample" and _PARSES.match(name) and _is_own_table(module, node, function):
+        yield Hit(node, {"what": f"{module.shown(node.func)}(…)"}, None, Severity.INFO, _PARSED)
     if _is_cached(module, node, function) or not all(
         _is_same_for_all(module, arg.value, function) for arg in node.args
     ):
@@ -190,6 +203,30 @@ def check_call(node: cst.Call, module: Module) -> Iterator[Hit]:
     severity = Severity.INFO if handle or compose else None
     if not _beside_another(module, node):
         yield Hit(node, words, severity=severity, message=_KEEP if handle else None)
+
+
+def _is_own_table(module: Module, node: cst.Call, function: cst.FunctionDef) -> bool:
+    """Say whether a call parses the whole of a file that is the sample's own, and all that the
+    sample costs."""
+    if not node.args or any(keyword_of(arg) in _PARTS for arg in node.args):
+        return False
+    path = node.args[0].value
+    made = sole_definition(module, path) or path
+    named = not isinstance(made, cst.Call) or module.called(made) in _PATHS
+    return named and not is_fixed(module, path, function) and _alone_in_sample(module, node)
+
+
+@question(yes="each sample does it, and little beside", no="it is kept, or other work is beside it")
+def _alone_in_sample(module: Module, node: cst.Call) -> bool:
+    """Say whether what calls for a sample neither keeps what a call gives nor decodes or transforms
+    beside it."""
+    function = module.function(node)
+    if function is None or _is_cached(module, node, function):
+        return False
+    if any(_BESIDE.search(module.source_of(c.func)) for c in module.within(function, cst.Call)):
+        return False
+    sites = call_sites(module, function)
+    return function.name.value == "__getitem__" or all(_alone_in_sample(module, c) for c in sites)
 
 
 def _beside_another(module: Module, node: cst.Call) -> bool:
