@@ -10,6 +10,7 @@ import pytest
 from torchlint.base.finding import Edit, Finding, Safety, Severity, TextFix
 from torchlint.base.span import Position, Span
 from torchlint.engine.overlaps import edits_of, independent
+from torchlint.engine.yielding import parts_of_wider
 
 
 def edit(start: int, end: int, text: str = "x") -> Edit:
@@ -20,6 +21,14 @@ def finding(start: int, end: int, *edits: Edit) -> Finding:
     fix = TextFix(Safety.SAFE, "Change it", edits) if edits else None
     places = Position(1, start + 1), Position(1, end + 1)
     return Finding("TL101", "name", "words", Severity.WARNING, "a.py", *places, 1, 1, fix=fix)
+
+
+def test_which_of_several_wider_fixes_is_taken_depends_on_no_hash() -> None:
+    """A run gives the same fix each time: hashes of texts differ from process to process."""
+    narrow = finding(0, 1, edit(0, 1))
+    wider = [finding(at, at + 1, edit(0, 1), edit(at, at + 1)) for at in range(2, 22, 2)]
+    beside = {(each.code, Span(at, at + 1)): each for at, each in enumerate([narrow, *wider])}
+    assert parts_of_wider(beside)["TL101", Span(0, 1)].fix == wider[-1].fix
 
 
 def by_definition(findings: list[Finding]) -> list[Finding]:

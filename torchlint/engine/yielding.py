@@ -134,7 +134,7 @@ def fixed_together(beside: Mapping[tuple[str, Span], Finding]) -> dict[tuple[str
 def parts_of_wider(beside: Mapping[tuple[str, Span], Finding]) -> dict[tuple[str, Span], Finding]:
     """Return the findings of one step with the fix of another one for those whose own is a part of
     it, as safe: to log more rarely, where a read beside the log is put off as well."""
-    fixes = {each.fix for each in beside.values() if each.fix is not None}
+    fixes = dict.fromkeys(each.fix for each in beside.values() if each.fix is not None)
     shared = dict(beside)
     for key, finding in beside.items():
         for wider in fixes if (fix := finding.fix) is not None else ():

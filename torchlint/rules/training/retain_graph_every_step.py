@@ -134,7 +134,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         or _of_many(module, node, loop)
     ):
         return
-    if keyword_argument(module, node, "create_graph") is None and _is_fresh(module, node, loop):
+    if keyword_argument(module, node, "create_graph") is None and _is_fresh(module, loop):
         args = [a for a in node.args if a is not asked]
         if args and node.args[-1] is asked:
             args[-1] = args[-1].with_changes(comma=asked.comma)
@@ -165,7 +165,7 @@ def _is_differentiated(module: Module, node: cst.Call) -> bool:
     return any(attr_of(f) in _DIFFERENTIATE for f in functions)
 
 
-def _is_fresh(module: Module, node: cst.Call, loop: cst.For | cst.While) -> bool:
+def _is_fresh(module: Module, loop: cst.For | cst.While) -> bool:
     """Say whether the graph of `node` is made anew in every round: nothing that may have one comes
     from outside."""
     bound = {w.value for name in module.names_in(loop) for w in writes_of(module, loop, name)}

@@ -315,7 +315,6 @@ class _Seen:
         batchwise: whether that is so once for all of the batch.
         leaves: whether the copy goes to code outside of torch.
         apart: whether it is taken apart there.
-        forced: whether the host works on it, so that it has to be there.
     """
 
     node: cst.Call
@@ -327,7 +326,6 @@ class _Seen:
     batchwise: bool
     leaves: bool
     apart: bool
-    forced: bool
 
 
 @rule.on(cst.Call)
@@ -364,7 +362,7 @@ def _is_needed(module: Module, node: cst.Call, copy: HostRead, whole: cst.CSTNod
 
 
 def _described(module: Module, node: cst.Call, copy: HostRead, whole: cst.CSTNode) -> _Seen:
-    apart, forced = taken_apart(module, whole), worked_on_by_host(module, node)
+    apart = taken_apart(module, whole)
     number = is_scalar(module, copy)
     evaluates = heat_of(module, node).grade is Grade.EVAL and not number
     by_parts = parts_of(module, copy.tensor, node) is not None
@@ -372,7 +370,7 @@ def _described(module: Module, node: cst.Call, copy: HostRead, whole: cst.CSTNod
     results = isinstance(inner, COMPREHENSIONS) and not inferred(module, inner.for_in.iter).tensor
     batchwise = evaluates and (inner is None or (results and not by_parts))
     leaves = not number and leaves_torch(module, whole)
-    return _Seen(node, copy, whole, number, by_parts, evaluates, batchwise, leaves, apart, forced)
+    return _Seen(node, copy, whole, number, by_parts, evaluates, batchwise, leaves, apart)
 
 
 def _is_left_alone(module: Module, seen: _Seen) -> bool:
@@ -383,7 +381,7 @@ def _is_left_alone(module: Module, seen: _Seen) -> bool:
         or (not seen.by_parts and has_no_counterpart(module, node))
         or moved_for_good(module, whole, copy.tensor)
         or (seen.leaves and once_per_run(module, node, copy))
-        or (seen.evaluates and (seen.forced or (seen.batchwise and seen.apart)))
+        or (seen.evaluates and (worked_on_by_host(module, node) or (seen.batchwise and seen.apart)))
         or (seen.batchwise and stays_beside(module, node) is not None)
         or (not seen.number and computes_in_double(module, node))
     )
@@ -395,7 +393,7 @@ def _hit_for(module: Module, seen: _Seen) -> Hit | None:
     node, copy, whole, by_parts = seen.node, seen.copy, seen.whole, seen.by_parts
     iterated = is_iterated(module, whole)
     worked_on = seen.leaves and not is_collected(module, whole)
-    forced = seen.forced or worked_on or seen.apart or iterated
+    forced = worked_on or seen.apart or iterated
     if forced and not by_parts and not has_known_use(module, node):
         return None
     # Only the author's own ``.cpu()`` says where it lives.

@@ -414,7 +414,7 @@ def _counted(module: Module, node: _Loop) -> Iterator[cst.Name]:
     size or the batch's is the count."""
     for goes in loop_sources(module, node):
         counts = _ranged(module, goes.iterated)
-        sized = any(is_size(module, count) or _is_batch(module, count) for count in counts)
+        sized = any(is_size(module, count) or _is_batch(count) for count in counts)
         sized = sized or _by_column(module, node)
         in_parts = len(counts) == _WITH_STEP and _starts_slices(module, node)
         if isinstance(goes.target, cst.Name) and sized and not in_parts:
@@ -465,7 +465,7 @@ def _indexed(module: Module, index: cst.Name, body: cst.CSTNode) -> str:
     return _NESTED if both else rule.message
 
 
-def _is_batch(module: Module, count: cst.BaseExpression) -> bool:
+def _is_batch(count: cst.BaseExpression) -> bool:
     """Say whether a count is called like the number of samples in a batch."""
     name = (dotted_text(count) or "").rpartition(".")[2]
     return called(name, BATCH_SIZE)

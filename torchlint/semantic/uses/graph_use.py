@@ -263,7 +263,7 @@ class _GraphSearch(ValueSearch):
         if package == "builtins":
             self._builtin(call, arg, last)
         elif package == "torch":
-            self._torch(call, arg, name)
+            self._torch(call, name)
         elif package == "torchvision" and "utils" in name:
             self.end(GraphOutcome.DROPPED)  # ``make_grid`` and ``save_image`` run under no_grad.
         elif package == "math":
@@ -289,7 +289,7 @@ class _GraphSearch(ValueSearch):
         elif name not in _FACTS:
             self.end(GraphOutcome.UNKNOWN)
 
-    def _torch(self, call: cst.Call, arg: cst.Arg, name: str) -> None:
+    def _torch(self, call: cst.Call, name: str) -> None:
         last = name.rpartition(".")[2]
         if name == "torch.autograd.Variable":
             self.value(call)
@@ -347,7 +347,7 @@ class _GraphSearch(ValueSearch):
                 self.container(func.value)  # ``best.copy_(x)``: it takes the graph over.
             self.value(call)
         elif called(word, SHOWING):
-            numbers = word.startswith("add_") or _formatted(self.module, call, arg)
+            numbers = word.startswith("add_") or _formatted(call)
             self.end(GraphOutcome.DROPPED if numbers else GraphOutcome.SHOWN)
         elif self._elsewhere(call, arg):
             return
@@ -545,7 +545,7 @@ def _computed_without_graph(module: Module, node: cst.BaseExpression) -> bool:
     return False
 
 
-def _formatted(module: Module, call: cst.Call, arg: cst.Arg) -> bool:
+def _formatted(call: cst.Call) -> bool:
     """Say whether the text whose ``format`` is called makes a number of what it is given."""
     text = call.func.value if isinstance(call.func, cst.Attribute) else None
     if not isinstance(text, cst.SimpleString):

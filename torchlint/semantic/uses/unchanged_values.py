@@ -245,14 +245,14 @@ def _fresh_and_unchanged(module: Module, read: cst.Name) -> bool:
         module.is_within(each, home)
         and _is_fresh(module, each, read.value)
         and not any(
-            use.way is Way.WRITTEN or _is_reduced(module, use)
+            use.way is Way.WRITTEN or _is_reduced(use)
             for use in binding_uses(module, each, read.value, "device")
         )
         for each in made
     )
 
 
-def _is_reduced(module: Module, use: ObjectUse) -> bool:
+def _is_reduced(use: ObjectUse) -> bool:
     """Say whether a call that is not known may put what all processes have together in a tensor's
     place."""
     name = dotted_text(use.node.func) if isinstance(use.node, cst.Call) else None

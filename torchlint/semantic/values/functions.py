@@ -212,7 +212,7 @@ class Functions:
 
     def _torch(self, name: str, last: str, node: cst.Call, args: list[Value]) -> Value | None:
         if name in ops.FACTORIES:
-            return self._factory(name, last, node, args)
+            return self._factory(last, node, args)
         if name in ops.DATA_FACTORIES:
             return self._from_data(name, node, args)
         if name in ops.LOSS_FUNCTIONS:
@@ -320,7 +320,7 @@ class Functions:
             known = [(each, self.recorded.get(each, UNKNOWN)) for each in operands]
             self.env.update(sharing.shared(name, known))
 
-    def _factory(self, name: str, last: str, node: cst.Call, args: list[Value]) -> Value:
+    def _factory(self, last: str, node: cst.Call, args: list[Value]) -> Value:
         device = _keyword(node, args, "device")
         if device is not None and device.kind != "none":
             where = self.device_of(device)

@@ -392,7 +392,7 @@ def _weighted(module: Module, softmax: cst.Call) -> list[cst.CSTNode]:
                 if any(inferred(module, o).origin == "param" or _own_attribute(o) for o in others):
                     return []
                 ends.append(user)
-            elif _passes(module, user, found):
+            elif _passes(user, found):
                 todo.append(user)
             else:
                 return []
@@ -409,7 +409,7 @@ def _user(module: Module, read: cst.CSTNode, above: cst.CSTNode | None) -> cst.C
     return call if isinstance(call, cst.Call) else None
 
 
-def _passes(module: Module, user: cst.CSTNode, found: Operation | None) -> bool:
+def _passes(user: cst.CSTNode, found: Operation | None) -> bool:
     """Say whether a call hands the weights on, dropped out, cast, or seen with other axes."""
     if found is not None and (
         found.name in _SAME | _TURNS or found.name in ("nan_to_num", "masked_fill")

@@ -534,14 +534,14 @@ def one_group_each(module: Module, loop: cst.For) -> bool:
     if not found.tensors or (count is not None and count <= _FEW):
         return False
     names = _Names({*found.tensors}, set())
-    groups = any(_is_group(module, made, names) for made in module.within(loop.body, cst.Dict))
+    groups = any(_is_group(made, names) for made in module.within(loop.body, cst.Dict))
     place = module.scope(loop)
     return groups and any(
         module.name(call.func) in _OPTIMIZERS for call in module.within(place, cst.Call)
     )
 
 
-def _is_group(module: Module, made: cst.Dict, names: _Names) -> bool:
+def _is_group(made: cst.Dict, names: _Names) -> bool:
     """Say whether a dictionary is a parameter group of one tensor: ``{"params": [p], "lr": …}``."""
     for element in made.elements:
         match element:

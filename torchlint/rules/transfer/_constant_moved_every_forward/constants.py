@@ -48,7 +48,7 @@ def host_constant_of(module: Module, source: cst.BaseExpression) -> HostConstant
     at = source
     while True:
         match at:
-            case cst.Subscript(value) if all(_plain_index(module, part) for part in at.slice):
+            case cst.Subscript(value) if all(_plain_index(part) for part in at.slice):
                 at = value
             case cst.Call(cst.Attribute(value, cst.Name(method))) if method in _VIEWS and (
                 module.name(at.func) is None
@@ -66,7 +66,7 @@ def host_constant_of(module: Module, source: cst.BaseExpression) -> HostConstant
                 return None
 
 
-def _plain_index(module: Module, part: cst.SubscriptElement) -> bool:
+def _plain_index(part: cst.SubscriptElement) -> bool:
     if isinstance(part.slice, cst.Slice):
         return True
     if not isinstance(part.slice, cst.Index):

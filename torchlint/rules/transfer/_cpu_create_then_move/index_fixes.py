@@ -107,7 +107,7 @@ def _copied_once(module: Module, index: cst.Name) -> Fix | None:
     found = [
         read
         for read in sorted(reads, key=module.tree.order.__getitem__)
-        if definitions_of(module, read) == made and _indexes_device(module, read)
+        if definitions_of(module, read) == made and _indexed_by(module, read) is not None
     ]
     block = module.parent(module.statement(index))
     found = [read for read in found if module.is_within(read, block)] if block is not None else []
@@ -119,8 +119,7 @@ def _copied_once(module: Module, index: cst.Name) -> Fix | None:
         return None
     if not all(_looks(module, read) for read in reads if not module.before(read, first)):
         return None
-    home = module.parent(module.parent(module.parent(found[0])))
-    indexed = home.value if isinstance(home, cst.Subscript) else None
+    indexed = _indexed_by(module, found[0])
     if indexed is None or dotted_text(indexed) is None:
         return None
     torch = name_for_module(module, "torch", "torch")
@@ -130,14 +129,6 @@ def _copied_once(module: Module, index: cst.Name) -> Fix | None:
     edits += [Replace(read, cst.Name(new)) for read in found]
     assumes = {ONE_DEVICE: _SEVERAL, TORCH: PATCHED}
     return Fix(tuple(edits), Safety.SAFE, "Copy the index to the device once", assumes=assumes)
-
-
-def _indexes_device(module: Module, read: cst.Name) -> bool:
-    """Say whether a name alone indexes a tensor on the device."""
-    element = module.parent(module.parent(read))
-    home = module.parent(element)
-    alone = isinstance(home, cst.Subscript) and len(home.slice) == 1 and home.slice[0] is element
-    return alone and isinstance(home, cst.Subscript) and on_device(module, home.value) is True
 
 
 def _looks(module: Module, read: cst.Name) -> bool:
@@ -275,7 +266,7 @@ def _brought(module: Module, index: cst.Name) -> Fix | None:
         case _:
             return None
     indexed = [_indexed_by(module, read) for read in readers_of(module, made, name)]
-    tensors = [each for each in indexed if each is not None]
+    tensors = [each for each in indexed if isinstance(each, cst.Name)]
     if len(tensors) != len(indexed) or len(tensors) < 2:
         return None
     home = module.function(made)
@@ -292,15 +283,13 @@ def _brought(module: Module, index: cst.Name) -> Fix | None:
     return Fix(edits, Safety.SAFE, "Bring the index to the device once", assumes=assumes)
 
 
-def _indexed_by(module: Module, read: cst.Name) -> cst.Name | None:
+def _indexed_by(module: Module, read: cst.Name) -> cst.BaseExpression | None:
     """Return the tensor on the device that a name alone indexes."""
-    place = module.parent(read)
-    part = module.parent(place) if isinstance(place, cst.Index) else None
-    node = module.parent(part) if isinstance(part, cst.SubscriptElement) else None
-    if not isinstance(node, cst.Subscript) or len(node.slice) > 1:
-        return None
-    tensor = node.value
-    return tensor if isinstance(tensor, cst.Name) and on_device(module, tensor) is True else None
+    home = module.parent(module.parent(module.parent(read)))
+    match home:
+        case cst.Subscript(tensor, [cst.SubscriptElement(cst.Index(index))]) if index is read:
+            return tensor if on_device(module, tensor) is True else None
+    return None
 
 
 def _bound_before(module: Module, tensor: cst.Name, made: cst.Assign) -> bool:

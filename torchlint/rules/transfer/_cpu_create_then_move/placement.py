@@ -61,7 +61,6 @@ _ALIASES = ops.dotted("same") | ops.dotted("view") | _FILLS
 _FACTS = ops.HOST_ATTRIBUTES | ops.HOST_METHODS
 _LIKE = ops.dotted("factory", "like")
 _NUMBERS = ("number", "bool", "str", "shape")
-_OF_NUMBERS = frozenset(f"builtins.{name}" for name in ("max", "min", "abs", "int", "float"))
 _WHOLE = (cst.Add, cst.Subtract, cst.Multiply)
 _SMALL = 1024
 _UNLIKE = frozenset(("copy", "memory_format"))
@@ -304,11 +303,6 @@ class _Region:
                 return self._is_counted(operand, depth)
             case cst.BinaryOperation(left, right=right):
                 return self._is_counted(left, depth) and self._is_counted(right, depth)
-            case cst.Call(func) if (self.module.name(func) or "").startswith("math."):
-                return True
-            case cst.Call(func, args) if self.module.name(func) in _OF_NUMBERS:
-                plain = not any(arg.star or arg.keyword for arg in args)
-                return plain and all(self._is_counted(arg.value, depth) for arg in args)
             case cst.Name() if depth and (found := definitions_of(self.module, node)):
                 return self._is_size(node) or all(
                     isinstance(each, cst.Assign)

@@ -584,17 +584,17 @@ def _bound_read(module: Module, line: cst.CSTNode) -> HostRead | None:
 def _depends(module: Module, run: Sequence[HostRead], targets: Sequence[cst.CSTNode]) -> bool:
     """Say whether a read, or where it is kept, uses what a line before it binds."""
     for index, (read, target) in enumerate(zip(run, targets, strict=True)):
-        bound = {name for each in targets[:index] for name in _held_by(module, each)}
+        bound = {name for each in targets[:index] for name in _held_by(each)}
         names = {n.value for part in (read.tensor, target) for n in module.within(part, cst.Name)}
         plain = {target.value} if isinstance(target, cst.Name) else set[str]()
-        if bound & (names - plain - _held_by(module, target)):
+        if bound & (names - plain - _held_by(target)):
             return True
         if bound & {n.value for n in module.within(read.tensor, cst.Name)}:
             return True
     return False
 
 
-def _held_by(module: Module, target: cst.CSTNode) -> set[str]:
+def _held_by(target: cst.CSTNode) -> set[str]:
     """Return the name that a target is, or the object whose key or attribute it is."""
     target = root_of(target, cst.Attribute, cst.Subscript)
     return {target.value} if isinstance(target, cst.Name) else set()

@@ -424,7 +424,11 @@ def fills_rows(module: Module, loop: cst.For) -> bool:
         ends = [end for part in parts if isinstance(part, cst.Slice) for end in _bounds(part)]
         rows = [target.value, parts[0]] if isinstance(parts[0], cst.Index) else [target.value]
         if (
-            any(_depends(module, loop, end, bound) for end in ends)
+            any(
+                bound & module.names_in(each)
+                for end in ends
+                for each in _made_of(module, loop, end)
+            )
             and inferred(module, node.value).kind in ("number", "bool")
             and any(bound & module.names_in(row) for row in rows)
         ):
@@ -436,26 +440,15 @@ def _bounds(part: cst.Slice) -> Iterator[cst.BaseExpression]:
     yield from (each for each in (part.lower, part.upper) if each is not None)
 
 
-def _depends(
-    module: Module,
-    loop: cst.For,
-    node: cst.BaseExpression,
-    bound: set[str],
-    through: tuple[cst.CSTNode, ...] = (),
-) -> bool:
-    """Say whether an expression is computed of what a loop binds, also through names of its
-    body."""
-    for name in module.within(node, cst.Name):
-        made = sole_definition(module, name) if name.value not in bound else None
-        inside = made is not None and module.is_within(made, loop.body)
-        if name.value in bound or (
-            made is not None
-            and inside
-            and made not in through
-            and _depends(module, loop, made, bound, (*through, made))
-        ):
-            return True
-    return False
+def _made_of(module: Module, loop: cst.For, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """Yield an expression, and those that its names stand for in the loop's body."""
+    found = [node]
+    for each in found:
+        yield each
+        for name in module.within(each, cst.Name):
+            made = sole_definition(module, name)
+            if made is not None and made not in found and module.is_within(made, loop.body):
+                found.append(made)
 
 
 def _is_element(module: Module, node: cst.Subscript) -> bool:
@@ -518,7 +511,6 @@ def _indices(node: cst.BaseExpression) -> Iterator[cst.CSTNode]:
         node = node.value
 
 
-@question()
 def _element_in(module: Module, loop: cst.For, node: cst.CSTNode) -> bool:
     """Say whether an expression holds an element of one tensor that the loop comes by."""
     rows = [
@@ -527,17 +519,11 @@ def _element_in(module: Module, loop: cst.For, node: cst.CSTNode) -> bool:
         if isinstance(goes.target, cst.Name) and _takes_single(module, goes.iterated)
     ]
     bound = {name.value for name in module.within(loop.target, cst.Name)}
-    for part in module.within(node, cst.Subscript):
-        if _taken_by(module, part, bound):
-            return True
-    for name in module.within(node, cst.Name):
-        if name.value in rows:
-            return True
-        made = sole_definition(module, name) if name.value not in bound else None
-        inside = made is not None and module.is_within(made, loop.body)
-        if made is not None and inside and _element_in(module, loop, made):
-            return True
-    return False
+    return any(
+        not module.names_in(each).isdisjoint(rows)
+        or any(_taken_by(module, part, bound) for part in module.within(each, cst.Subscript))
+        for each in _made_of(module, loop, node)
+    )
 
 
 def _taken_by(module: Module, node: cst.BaseExpression, bound: set[str]) -> bool:

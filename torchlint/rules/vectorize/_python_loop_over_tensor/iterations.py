@@ -37,7 +37,7 @@ def same_modules_one_by_one(
     loop = node if isinstance(node, cst.For) else node.for_in
     if isinstance(loop, cst.CompFor) and (loop.ifs or loop.inner_for_in is not None):
         return False
-    call = _only_call(module, node)
+    call = _only_call(node)
     if call is None or not isinstance(loop.target, cst.Name):
         return False
     name = loop.target.value
@@ -46,7 +46,7 @@ def same_modules_one_by_one(
     return alike and same_input and _joined(module, node) and _built_alike(module, loop.iter)
 
 
-def _only_call(module: Module, node: cst.CSTNode) -> cst.Call | None:
+def _only_call(node: cst.CSTNode) -> cst.Call | None:
     """Return the call whose result is all that a loop keeps."""
     match node:
         case cst.ListComp(cst.Call() as call) | cst.GeneratorExp(cst.Call() as call):

@@ -44,9 +44,6 @@ _REDUCTIONS |= {name: name for name in ("amax", "amin", "prod", "all", "any", "s
 _WITHOUT_DIMENSION = ("max", "min")
 """Along a dimension these give two tensors, in one number else."""
 _ALONG = ops.having("along") - ops.having("several") - ops.having("gives-int")
-_HOPS = 4
-_KEEPS_FLOATS = ops.having("keeps-whole") | ops.having("pointwise")
-"""Of floating numbers these give floating numbers."""
 _ROW = 50
 """Characters of what torch.where chooses from that stand in one line."""
 _TITLE = "Compute all of them at once"
@@ -450,8 +447,7 @@ class _Form:
         if not _is_tensor(self.module, node.value, several=len(node.slice) > 1):
             raise _UnknownError
         at, slices = self._slices(node)
-        whole = value.rank if value.rank is not None else _written_rank(self.module, node.value)
-        rank = None if whole is None else whole - 1
+        rank = None if value.rank is None else value.rank - 1
         if rank is not None and len(node.slice) > rank + 1:
             raise _UnknownError
         if not self.first:
@@ -661,48 +657,7 @@ def _is_tensor(module: Module, node: cst.BaseExpression, several: bool) -> bool:
     return several or bool(names & ops.TENSOR_ONLY_METHODS)
 
 
-def _written_rank(module: Module, node: cst.BaseExpression) -> int | None:
-    """Return how many dimensions a tensor has by the one way in which it is made: ``expand(n, n)``,
-    ``x.view(b, c, -1)``, ``x.t()``."""
-    for _ in range(_HOPS):
-        match node:
-            case cst.Name():
-                made = definitions_of(module, node)
-                if len(made) != 1 or not isinstance(made[0], cst.Assign):
-                    return None
-                node = made[0].value
-            case cst.Call(cst.Attribute(attr=cst.Name("t" | "mm"))):
-                return 2
-            case cst.Call(cst.Attribute(attr=cst.Name("expand" | "view" | "reshape")), args) if len(
-                args
-            ) > 1 and not any(arg.star or arg.keyword for arg in args):
-                return len(args)
-            case cst.Call(cst.Attribute(value, cst.Name(method))) if (
-                method in _POINTWISE and module.name(node.func) is None
-            ):
-                node = value
-            case _:
-                return None
-    return None
-
-
 def _floats(module: Module, node: cst.BaseExpression) -> bool:
-    """Say whether an expression is of floating numbers: a division, or by its dtype."""
-    if isinstance(node, cst.BinaryOperation):
-        if isinstance(node.operator, cst.Divide):
-            return True
-        return _floats(module, node.left) or _floats(module, node.right)
-    if isinstance(node, cst.Float):
-        return True
-    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
-        method = node.func.attr.value
-        if method == "mean":
-            return True
-        if module.name(node.func) is None and _floats(module, node.func.value):
-            return method in _KEEPS_FLOATS
-    if isinstance(node, cst.Name):
-        made = definitions_of(module, node)
-        values = [each.value for each in made if isinstance(each, cst.Assign)]
-        if values and len(values) == len(made):
-            return all(_floats(module, each) for each in values)
-    return (inferred(module, node).dtype or "").startswith(("float", "bfloat"))
+    """Say whether an expression is of floating numbers: a mean, or by its dtype."""
+    dtype = inferred(module, node).dtype or ""
+    return method_called(node) == "mean" or dtype.startswith(("float", "bfloat"))
