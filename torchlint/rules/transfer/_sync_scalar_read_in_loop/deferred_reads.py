@@ -60,6 +60,7 @@ from torchlint.semantic.uses.assumptions import (
 )
 from torchlint.semantic.uses.number_uses import all_calls, only_returned, uses_of_number
 from torchlint.semantic.uses.plain_numbers import has_no_dimension, is_python_number
+from torchlint.semantic.uses.reads_together import FEWEST
 from torchlint.semantic.uses.unchanged_values import fresh_per_iteration
 from torchlint.semantic.values.apple import may_be_mps
 from torchlint.semantic.values.detachable import detachable
@@ -517,7 +518,7 @@ def read_together(module: Module, read: HostRead) -> Deferred | None:
     if not isinstance(row, cst.Tuple) or any(not isinstance(e, cst.Element) for e in row.elements):
         return None
     run = _run([next(_plain_reads(module, e.value), None) for e in row.elements], module, read)
-    if len(run) < 2:
+    if len(run) < FEWEST:
         return None
     numbers, needed = _numbers_of(module, run)
     left = [e for e in row.elements if e.value not in [each.node for each in run]]
@@ -555,7 +556,7 @@ def _lines_together(module: Module, read: HostRead) -> Deferred | None:
     assigns = [module.small_statement(each.node) for each in run]
     targets = [each.targets[0].target for each in assigns if isinstance(each, cst.Assign)]
     if (
-        len(run) < 2
+        len(run) < FEWEST
         or _depends(module, run, targets)
         or any(remarked(module, each, behind=False) for each in lines[1:])
     ):
