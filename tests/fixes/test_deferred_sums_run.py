@@ -76,6 +76,11 @@ PROGRAMS = {
         "total += float(loss.item()) * x.size(0)\nseen += x.size(0)\n",
         "return total / seen\n",
     ),
+    "scaled by a whole number of its size": function(
+        "total, seen = 0.0, 0\n",
+        "rows = int(x.numel())\ntotal += float(loss.cpu()) * rows\nseen += rows\n",
+        "return total / seen\n",
+    ),
     "made a whole number": function(
         "right = 0\n",
         "right += int((out.argmax(1) == y).sum().item())\n",

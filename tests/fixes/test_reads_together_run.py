@@ -76,7 +76,14 @@ TOGETHER = {
     "each of a test": "kept[len(kept)] = (out > 5).any().item() and (out < 9).all().item()"
     " and (out < 8).any().item()",
 }
+THREE = "kept[0] = loss.item()\nkept[1] = extra.item()\nkept[2] = third.item()\n"
+TOGETHER["lines"] = THREE
+TOGETHER["lines and what is no read"] = f"{THREE}kept[3] = len(out)"
 APART = {
+    "another kind stays behind them": f"{THREE}kept[3] = (out > 0.5).sum().item()",
+    "what may have dimensions stays behind them": f"{THREE}kept[3] = abs(loss * self.other).item()",
+    "another kind stays before them": f"kept[3] = (out > 0.5).sum().item()\n{THREE}",
+    "an unknown kind stays behind them": f"{THREE}kept[3] = (loss * self.other).item()",
     "one alone": 'return {"loss": loss.item()}',
     "a pair": 'return {"loss": loss.item(), "extra": extra.item(), "again": loss.item()}',
     "of two kinds": 'return {"a": loss.item(), "b": extra.item(), "c": (out > 0.5).sum().item()}',

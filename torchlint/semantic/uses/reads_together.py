@@ -69,12 +69,25 @@ def reads_together(module: Module, node: cst.BaseExpression) -> ReadsTogether | 
     lines = block.body[first : last + 1]
     reads = [read for each in lines for read in _of_kind(module, each, kind)]
     start = lines[0]
-    if len({module.source_of(read.tensor) for read in reads}) < FEWEST or not _in_order(
-        module, lines, reads
+    if (
+        len({module.source_of(read.tensor) for read in reads}) < FEWEST
+        or not _in_order(module, lines, reads)
+        or read_stays_beside(module, block.body, first, last)
     ):
         return None
     assert isinstance(start, cst.SimpleStatementLine)
     return ReadsTogether(start, tuple(reads))
+
+
+def read_stays_beside(module: Module, lines: Sequence[cst.CSTNode], first: int, last: int) -> bool:
+    """Say whether a line right before the first or behind the last of some makes a read by itself,
+    for which the host would wait as before."""
+    return any(
+        any(scalar_reads(module, call))
+        for line in (*lines[max(first - 1, 0) : first], *lines[last + 1 : last + 2])
+        if isinstance(line, cst.SimpleStatementLine)
+        for call in module.within(line, cst.Call)
+    )
 
 
 def _joins(module: Module, lines: Sequence[cst.CSTNode], kind: str) -> bool:
