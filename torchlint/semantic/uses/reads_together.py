@@ -79,6 +79,11 @@ def reads_together(module: Module, node: cst.BaseExpression) -> ReadsTogether | 
     return ReadsTogether(start, tuple(reads))
 
 
+@question(
+    yes="a line beside the reads makes another read",
+    no="no line beside the reads makes another read",
+    remember=False,
+)
 def read_stays_beside(module: Module, lines: Sequence[cst.CSTNode], first: int, last: int) -> bool:
     """Say whether a line right before the first or behind the last of some makes a read by itself,
     for which the host would wait as before."""
