@@ -392,3 +392,53 @@ def test_streams_of_their_own_may_read_a_batch_too_early(beside: str, safety: Sa
     assert found
     assert {each.fix.safety for each in found if each.fix is not None} == {safety}
     assert ("stream" in (found[0].fix.note or "")) is (safety is Safety.UNSAFE)  # type: ignore[union-attr]
+
+
+DRAINED = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+
+def train(dataset, optimizer, rows, device="cuda"):
+    model = nn.Linear(3, 2).to(device)
+    total = 0.0
+    for x, y in DataLoader(dataset, batch_size=8, num_workers=4, pin_memory=True):
+        x = x.to(device, non_blocking=True)
+        {first}
+        probs = model(x).softmax(1)
+        {before}
+        loss = nn.functional.nll_loss(probs, y.to(device))
+        optimizer.zero_grad()
+        loss.backward()
+        {after}
+        optimizer.step()
+    return total
+"""
+IN_VAIN = [
+    {"before": "rows.extend(probs.tolist())"},
+    {"before": "rows.append(probs.argmax(1).cpu().numpy())"},
+    {"before": "rows[int(probs.argmax())] += 1"},
+]
+GAINS = [
+    {"before": "pass"},
+    {"first": "rows.extend((x + 1).tolist())"},
+    {"after": "rows.extend(probs.tolist())"},
+    {"before": "total += probs.mean().item()"},
+    {"before": "rows.extend(y.tolist())"},
+]
+
+
+@pytest.mark.parametrize(
+    ("lines", "safety"), [(each, "suggestion") for each in IN_VAIN] + [(e, "safe") for e in GAINS]
+)
+def test_a_copy_behind_a_wait_for_all_work_is_not_made_asynchronous(
+    lines: dict[str, str], safety: str
+) -> None:
+    text = DRAINED.format(**{"first": "pass", "before": "pass", "after": "pass", **lines})
+    fixes = [
+        found.fix.safety.value
+        for found in check(text, name="src/train.py").findings
+        if found.code == "TL103" and found.fix is not None
+    ]
+    assert fixes == [safety], text

@@ -76,6 +76,11 @@ PROGRAMS = {
         "total += float(loss.item()) * x.size(0)\nseen += x.size(0)\n",
         "return total / seen\n",
     ),
+    "scaled by a whole number of its size": function(
+        "total, seen = 0.0, 0\n",
+        "rows = int(x.numel())\ntotal += float(loss.cpu()) * rows\nseen += rows\n",
+        "return total / seen\n",
+    ),
     "made a whole number": function(
         "right = 0\n",
         "right += int((out.argmax(1) == y).sum().item())\n",
@@ -258,11 +263,15 @@ PROGRAMS |= {
         "now = out[0, 0].item()\nout.data.zero_()\nif i % 3 == 0:\n    print(now)\n",
         "return 0\n",
     ),
-    "returned together": STEPS.format(given="loss.item(), size.item()") + TOLD,
-    "returned beside others": STEPS.format(given="len(x), loss.item(), size.item(), 'end'") + TOLD,
+    "returned together": STEPS.format(given="loss.item(), size.item(), size.exp().item()") + TOLD,
+    "returned beside others": STEPS.format(
+        given="len(x), loss.item(), size.item(), size.exp().item(), 'end'"
+    )
+    + TOLD,
     "unpacked together": function(
         "seen = {}\n",
-        "first, second = loss.item(), out.abs().max().item()\nseen[i] = first > second\n",
+        "first, second, third = loss.item(), out.abs().max().item(), out.mean().item()\n"
+        "seen[i] = first > second > third\n",
         "return seen, first\n",
     ),
 }
@@ -364,9 +373,9 @@ PROGRAMS |= {
     "below each other, whole numbers": function(
         "seen = {}\n",
         "right = (out.argmax(1) == y).sum().item()\nones = (y == 1).sum().item()\n"
-        "last = loss.item()\nseen[i] = right / (1 + ones) + right // (1 + ones)\n",
+        "twos = (y == 2).sum().item()\nseen[i] = right / (1 + ones) + right // (1 + twos)\n",
         "return seen, right, ones\n",
-    ).replace("last = loss.item()\n", "pass\n"),
+    ),
     "the ends of one tensor, of any kind": "def run(rows):\n    seen = {}\n    for i, row in "
     "enumerate(rows):\n        model(torch.ones(1, 4))\n        row = row.to(device)\n"
     "        seen[i] = (row.min().item(), row.max().item())\n    return seen\n\n"
@@ -591,8 +600,8 @@ SHOWN |= {
 PROGRAMS |= {
     "below each other, one at the place of the other": function(
         "seen = {}\n",
-        "first = loss.item()\nseen[first] = out.mean().item()\n",
-        "return seen\n",
+        "first = loss.item()\nseen[first] = out.mean().item()\nlast = out.std().item()\n",
+        "return seen, last\n",
     ),
     "counts that are added": function(
         "seen = {}\n",

@@ -35,6 +35,7 @@ class Step:
         out = net(x.cuda())
         loss = (out ** 2).mean()
         extra = out.exp().mean()
+        third = out.abs().mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -54,45 +55,60 @@ def program(body: str) -> str:
 
 
 TOGETHER = {
-    "a dictionary": 'return {"loss": loss.item(), "extra": extra.item()}',
-    "formatted": 'return f"{loss.item():.4f} of {extra.item():.2f}, {loss.item() / 2}"',
-    "by a method": 'return "{:.3f} {:.3f}".format(loss.data.item(), extra.data.item())',
-    "arguments": "kept[len(kept)] = max(loss.item(), extra.item(), 0.5)",
+    "a dictionary": 'return {"loss": loss.item(), "extra": extra.item(), "third": third.item()}',
+    "formatted": 'return f"{loss.item():.4f} of {extra.item():.2f}, {loss.item() / third.item()}"',
+    "by a method": 'return "{} {:.3f}".format(loss.data.item(), extra.data.item() + third.item())',
+    "arguments": "kept[len(kept)] = max(loss.item(), extra.item(), third.item(), 0.5)",
     "attributes": (
         "self.angle = np.degrees(torch.mean(out).item())\n"
-        "self.other = math.exp(-extra.item())\nreturn self.angle"
+        "self.other = math.exp(-extra.item() + third.item())\nreturn self.angle"
     ),
     "a choice that cannot raise": (
         "self.angle = torch.mean(out).item() if len(out) > 0 else 0\n"
-        "self.other = loss.item() if len(out) > 0 else 0"
+        "self.other = loss.item() if len(out) > 0 else 0\nkept[len(kept)] = third.item()"
     ),
     "ends that a message says again": (
-        "kept[len(kept)] = ((x.cuda().amin().item() > 0) and (x.cuda().amax().item() < 9),\n"
-        "    f'{x.cuda().amin().item()} to {x.cuda().amax().item()}')"
+        "kept[len(kept)] = ((out.amin().item() > 0) and (out.amax().item() < 9),\n"
+        "    f'{out.amin().item()} to {out.amax().item()} around {loss.item()}')"
     ),
-    "two of one tensor": "return [(out > 5).all().item(), (out < 9).all().item()]",
-    "both of a test": "kept[len(kept)] = (out > 5).any().item() and (out < 9).all().item()",
+    "of one tensor": "return [(out > 5).all().item(), (out < 9).all().item(), "
+    "(out < 8).all().item()]",
+    "each of a test": "kept[len(kept)] = (out > 5).any().item() and (out < 9).all().item()"
+    " and (out < 8).any().item()",
 }
+THREE = "kept[0] = loss.item()\nkept[1] = extra.item()\nkept[2] = third.item()\n"
+TOGETHER["lines"] = THREE
+TOGETHER["lines and what is no read"] = f"{THREE}kept[3] = len(out)"
 APART = {
+    "another kind stays behind them": f"{THREE}kept[3] = (out > 0.5).sum().item()",
+    "what may have dimensions stays behind them": f"{THREE}kept[3] = abs(loss * self.other).item()",
+    "another kind stays before them": f"kept[3] = (out > 0.5).sum().item()\n{THREE}",
+    "an unknown kind stays behind them": f"{THREE}kept[3] = (loss * self.other).item()",
     "one alone": 'return {"loss": loss.item()}',
-    "of two kinds": 'return {"loss": loss.item(), "hits": (out > 0.5).sum().item()}',
+    "a pair": 'return {"loss": loss.item(), "extra": extra.item(), "again": loss.item()}',
+    "of two kinds": 'return {"a": loss.item(), "b": extra.item(), "c": (out > 0.5).sum().item()}',
     "one depends on the other": (
-        "self.angle = loss.item()\nself.other = (extra * self.angle).item() + 1"
+        "self.angle = loss.item() - third.item()\nself.other = (extra * self.angle).item() + 1"
     ),
     "something happens in between": (
         "def change():\n    extra.data.zero_()\n    return 1\n\n"
-        "return [loss.item(), change(), extra.item()]"
+        "return [loss.item(), third.item(), change(), extra.item()]"
     ),
     "changed in between": (
-        "self.angle = loss.item() + out.data.zero_()[0, 0].item()\nself.other = extra.item() * 2"
+        "self.angle = loss.item() + third.item() + out.data.zero_()[0, 0].item()\n"
+        "self.other = extra.item() * 2"
     ),
-    "it may raise": "return [loss.item(), out[5:].max().item() if len(out) > 5 else 0.0]",
+    "it may raise": "return [loss.item(), extra.item(),"
+    " out[5:].max().item() if len(out) > 5 else 0.0]",
     "a comment between": (
-        "self.angle = 2 * loss.item()\n# The other one.\nself.other = 2 * extra.item()"
+        "self.angle = 2 * loss.item() + third.item()\n"
+        "# The other one.\nself.other = 2 * extra.item()"
     ),
-    "in a try": "try:\n    kept[0] = [2 * loss.item(), extra.item()]\nexcept ValueError:\n    pass",
+    "in a try": "try:\n    kept[0] = [2 * loss.item(), extra.item(), third.item()]\n"
+    "except ValueError:\n    pass",
     "a taken name": (
-        "loss_value = 3\nkept[0] = {'a': loss.item(), 'b': extra.item(), 'c': loss_value}"
+        "loss_value = 3\n"
+        "kept[0] = {'a': loss.item(), 'b': extra.item(), 'c': loss_value, 'd': third.item()}"
     ),
 }
 
@@ -184,7 +200,8 @@ STATE = "self.log_z = nn.Parameter(torch.zeros(()))"
 BUFFER = 'self.register_buffer("log_z", torch.zeros(()))'
 RATIO = "-energy(x) - self.log_z"
 LAYER = "self.net(x) - self.log_z"
-BOTH = '"loss": loss.item(), "log_z": self.log_z.item()'
+OWN = '"e": self.log_z.exp().item(), "log_z": self.log_z.item()'
+BOTH = f'"loss": loss.item(), {OWN}'
 
 
 @pytest.mark.parametrize(
@@ -192,10 +209,10 @@ BOTH = '"loss": loss.item(), "log_z": self.log_z.item()'
     [
         (STATE, RATIO, BOTH, False),
         (BUFFER, RATIO, BOTH, False),
-        (STATE, RATIO, BOTH.replace(".log_z", ".log_z.exp()"), False),
-        (STATE, RATIO, '"loss": loss.item(), "most": ratio.max().item()', True),
+        (STATE, RATIO, BOTH.replace("self.log_z.item", "ratio.max().item"), False),
+        (STATE, RATIO, BOTH.replace("self.log_z", "ratio.max()"), True),
         (f"{STATE}; self.net = nn.Linear(3, 1)", LAYER, BOTH, True),
-        (f"{STATE}; self.b = {STATE[13:]}", RATIO, '"b": self.b.item(), ' + BOTH[21:], True),
+        (f"{STATE}; self.b = {STATE[13:]}", RATIO, f'"b": self.b.item(), {OWN}', True),
     ],
 )
 def test_a_scalar_that_may_have_stayed_on_the_host_is_not_stacked_safely(

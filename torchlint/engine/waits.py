@@ -52,7 +52,8 @@ def weighed(
     waits = [
         each
         for each, stronger in judged
-        if role(each).grouped and (stronger is None or stronger.rule is each.rule)
+        if (role(each).grouped or _waits_to_copy(each))
+        and (stronger is None or stronger.rule is each.rule)
     ]
     weaker: dict[int, Placed] = {}
     for safety, applied in _APPLIED.items():
@@ -60,6 +61,8 @@ def weighed(
         left: list[Placed] = []
         fixed: list[cst.CSTNode] = []
         for each in now:
+            if not role(each).grouped:
+                continue
             if _is_fixed(module, each, now, applied):
                 fixed.append(each.hit.node)
             else:
@@ -91,6 +94,12 @@ def weighed(
 def role(placed: Placed) -> Role:
     """Return what a hit is among the waits of its step."""
     return role_of(placed.rule.effect, waits=isinstance(placed.hit.cause, Wait))
+
+
+def _waits_to_copy(placed: Placed) -> bool:
+    """Say whether the host waits in a copy, for what the device has to do before; what takes the
+    host's own time is worth a fix beside any wait."""
+    return bool(role(placed).named) and role(placed).kept_back
 
 
 def _is_named(placed: Placed) -> bool:

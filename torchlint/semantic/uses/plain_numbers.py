@@ -27,8 +27,11 @@ def is_python_number(module: Module, node: cst.CSTNode) -> bool:
             return bool(args)
         case cst.Call(cst.Attribute(attr=cst.Name("numel" | "dim")), []):
             return True
-        case cst.Call(func):
-            return module.name(func) == "builtins.len"
+        case cst.Call(func, [cst.Arg(inner)]):
+            name = module.name(func)
+            return name == "builtins.len" or (
+                name == "builtins.int" and is_python_number(module, inner)
+            )
         case cst.Subscript(cst.Attribute(attr=cst.Name("shape")), [part]):
             return isinstance(part.slice, cst.Index)
         case cst.Name():

@@ -18,6 +18,8 @@ from torchlint.semantic.torch import ops
 from torchlint.semantic.values.detachable import detachable
 from torchlint.semantic.values.inferred import inferred
 
+FEWEST = 3
+"""Reads that are worth a line of their own: for two of them nobody wants it."""
 _LINES = (cst.Assign, cst.AnnAssign, cst.AugAssign, cst.Expr, cst.Return)
 _PLAIN = frozenset(("builtins", "math", "numpy", "time"))
 """Libraries whose functions change no tensor."""
@@ -25,7 +27,6 @@ _ACTING = frozenset(("builtins.next", "builtins.exec", "builtins.eval", "builtin
 _METHODS = ops.COMPUTING_METHODS | ops.ALIASING_METHODS | ops.HOST_METHODS
 _KNOWN = _METHODS | {"item", "append", "format", "tolist"}
 _NEVER_RAISE = frozenset(("all", "any", "sum", "mean", "detach"))
-_ENDS = frozenset(("amin", "amax"))
 _TRIES = (cst.Try, cst.TryStar)
 
 
@@ -68,12 +69,30 @@ def reads_together(module: Module, node: cst.BaseExpression) -> ReadsTogether | 
     lines = block.body[first : last + 1]
     reads = [read for each in lines for read in _of_kind(module, each, kind)]
     start = lines[0]
-    if len({module.source_of(read.tensor) for read in reads}) < 2 or not _in_order(
-        module, lines, reads
+    if (
+        len({module.source_of(read.tensor) for read in reads}) < FEWEST
+        or not _in_order(module, lines, reads)
+        or read_stays_beside(module, block.body, first, last)
     ):
         return None
     assert isinstance(start, cst.SimpleStatementLine)
     return ReadsTogether(start, tuple(reads))
+
+
+@question(
+    yes="a line beside the reads makes another read",
+    no="no line beside the reads makes another read",
+    remember=False,
+)
+def read_stays_beside(module: Module, lines: Sequence[cst.CSTNode], first: int, last: int) -> bool:
+    """Say whether a line right before the first or behind the last of some makes a read by itself,
+    for which the host would wait as before."""
+    return any(
+        any(scalar_reads(module, call))
+        for line in (*lines[max(first - 1, 0) : first], *lines[last + 1 : last + 2])
+        if isinstance(line, cst.SimpleStatementLine)
+        for call in module.within(line, cst.Call)
+    )
 
 
 def _joins(module: Module, lines: Sequence[cst.CSTNode], kind: str) -> bool:
@@ -164,13 +183,7 @@ def _number_kind(module: Module, read: HostRead) -> str | None:
     become numbers beside numbers."""
     if inferred(module, read.tensor).dtype == "bool":
         return "bool"
-    kind = number_kind(module, read)
-    match read.tensor:
-        case cst.Call(cst.Attribute(whole, cst.Name(method)), []) if (
-            kind is None and method in _ENDS
-        ):
-            return f"of {module.source_of(whole)}"
-    return kind
+    return number_kind(module, read)
 
 
 def _reads_in(module: Module, line: cst.SimpleStatementLine) -> Iterator[HostRead]:

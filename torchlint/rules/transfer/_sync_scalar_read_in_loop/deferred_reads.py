@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
+from itertools import groupby
 
 import libcst as cst
 
@@ -60,6 +61,7 @@ from torchlint.semantic.uses.assumptions import (
 )
 from torchlint.semantic.uses.number_uses import all_calls, only_returned, uses_of_number
 from torchlint.semantic.uses.plain_numbers import has_no_dimension, is_python_number
+from torchlint.semantic.uses.reads_together import FEWEST, read_stays_beside
 from torchlint.semantic.uses.unchanged_values import fresh_per_iteration
 from torchlint.semantic.values.apple import may_be_mps
 from torchlint.semantic.values.detachable import detachable
@@ -517,7 +519,7 @@ def read_together(module: Module, read: HostRead) -> Deferred | None:
     if not isinstance(row, cst.Tuple) or any(not isinstance(e, cst.Element) for e in row.elements):
         return None
     run = _run([next(_plain_reads(module, e.value), None) for e in row.elements], module, read)
-    if len(run) < 2:
+    if len(run) < FEWEST:
         return None
     numbers, needed = _numbers_of(module, run)
     left = [e for e in row.elements if e.value not in [each.node for each in run]]
@@ -555,7 +557,8 @@ def _lines_together(module: Module, read: HostRead) -> Deferred | None:
     assigns = [module.small_statement(each.node) for each in run]
     targets = [each.targets[0].target for each in assigns if isinstance(each, cst.Assign)]
     if (
-        len(run) < 2
+        len(run) < FEWEST
+        or read_stays_beside(module, block.body, *map(block.body.index, (lines[0], lines[-1])))
         or _depends(module, run, targets)
         or any(remarked(module, each, behind=False) for each in lines[1:])
     ):
@@ -601,17 +604,12 @@ def _held_by(target: cst.CSTNode) -> set[str]:
 
 
 def _run(reads: Sequence[HostRead | None], module: Module, read: HostRead) -> Sequence[HostRead]:
-    """Return those of some reads that stand beside `read` without a gap, it among them, all of one
-    kind; nothing where it is not among them."""
-    found: list[HostRead] = []
-    for other in reads:
-        if other is not None and _alike(module, other, read):
-            found.append(other)
-        elif read.node in [each.node for each in found]:
-            break
-        else:
-            found = []
-    return found if read.node in [each.node for each in found] else ()
+    """Return those of some reads that stand beside `read` without a gap, it among them; nothing
+    where it is not, or where they are of different kinds, of which those of one would stay."""
+    runs = (list(run) for known, run in groupby(reads, lambda each: each is not None) if known)
+    run = next((r for r in runs if any(each and each.node is read.node for each in r)), [])
+    alike = [each for each in run if each is not None and _alike(module, each, read)]
+    return alike if len(alike) == len(run) else ()
 
 
 def _alike(module: Module, other: HostRead, read: HostRead) -> bool:
