@@ -201,7 +201,7 @@ from torchlint.semantic.device.host_reads import HostRead, host_copy
 from torchlint.semantic.time.heat import inner_loop, loop_in_sight
 from torchlint.semantic.uses.accumulators import gathered_reads, keeps_its_values
 from torchlint.semantic.uses.assumptions import FRAMES, LOSSES, MEMORY, TORCH
-from torchlint.semantic.uses.environment import for_environment
+from torchlint.semantic.uses.environment import for_environment, once_per_episode
 from torchlint.semantic.uses.host_needs import (
     computed_with,
     decides_to_go_on,
@@ -378,6 +378,7 @@ def _is_left_alone(module: Module, seen: _Seen) -> bool:
     node, copy, whole = seen.node, seen.copy, seen.whole
     return (
         for_environment(module, whole)
+        or once_per_episode(module, node)
         or (not seen.by_parts and has_no_counterpart(module, node))
         or moved_for_good(module, whole, copy.tensor)
         or (seen.leaves and once_per_run(module, node, copy))

@@ -322,11 +322,12 @@ def _moved_there(module: Module, given: cst.BaseExpression) -> bool:
 
 
 def _brings_back(module: Module, transfer: Transfer) -> bool:
-    """Say whether a function moves what it is given to the device it is given, and a call gives it
-    the CPU: then it copies to the host as well."""
+    """Say whether a method, ``batch.to(device)``, moves what it holds to the device it is given, and
+    a call gives it the CPU: then it copies to the host as well."""
     function, target = module.function(transfer.call), transfer.target
     return (
-        function is not None
+        isinstance(function, cst.FunctionDef)
+        and scopes(module).is_method(function)
         and isinstance(target, cst.Name)
         and any(
             each is not None and named_device(where, each) == CPU
