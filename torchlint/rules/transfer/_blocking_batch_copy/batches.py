@@ -322,8 +322,8 @@ def _moved_there(module: Module, given: cst.BaseExpression) -> bool:
 
 
 def _brings_back(module: Module, transfer: Transfer) -> bool:
-    """Say whether a method, ``batch.to(device)``, moves what it holds to the device it is given, and
-    a call gives it the CPU: then it copies to the host as well."""
+    """Say whether a method, ``batch.to(device)``, moves what it holds to the device that it is
+    given, and a call gives it the CPU: then it copies to the host as well."""
     function, target = module.function(transfer.call), transfer.target
     return (
         isinstance(function, cst.FunctionDef)
