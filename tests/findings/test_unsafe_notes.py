@@ -38,6 +38,7 @@ NOTES = [
     ("TL101", "whole part is taken"),
     ("TL101", "does not go on at the line after the loop"),
     ("TL101", "code outside of this project"),
+    ("TL101", "no longer includes the wait"),
     ("TL101", "the dictionary holds tensors"),
     ("TL101", "in the dictionary become numbers"),
     ("TL102", "the next shuffle change"),
