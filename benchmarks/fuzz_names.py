@@ -215,7 +215,7 @@ def _unlike(short: _Seen, one: Finding, long: _Seen, other: Finding) -> Iterator
         case TextFix() as first, TextFix() as second:
             for field in ("safety", "title", "note", "withheld"):
                 a, b = getattr(first, field), getattr(second, field)
-                if a != b:
+                if a != b and not (field == "note" and _alike(a, b)):
                     yield f"{field} {a!r} and {b!r}"
             made = _applied(short.text, first), long.plain(_applied(long.text, second))
             if _tree(made[0]) != _tree(made[1]):

@@ -67,11 +67,16 @@ def told(source: str, codes: frozenset[str] = _WAITS) -> list[tuple[str, str]]:
 
 
 NORM = "out.detach().norm().item()"
+TOP = "out.detach().mean().item()"
 HALVES = {
-    "a number that makes a range": (_FUNCTION, f"loss.item(), {NORM}, range(int(out.argmax()))"),
+    "a number that makes a range": (
+        _FUNCTION,
+        f"loss.item(), {NORM}, {TOP}, range(int(out.argmax()))",
+    ),
     "a copy of another rule": (
         _FUNCTION,
-        f'{{"loss": loss.item(), "norm": {NORM}, "rows": out.detach().cpu().numpy()}}',
+        f'{{"loss": loss.item(), "norm": {NORM}, "top": {TOP}, '
+        '"rows": out.detach().cpu().numpy()}',
     ),
     "a copy for each element": (
         _STEP,
@@ -94,14 +99,14 @@ WHOLE = {
         _STEP,
         "rows.append((loss.item(), out.norm().item(), out[0].argmax().item()))",
     ),
-    "all reads have fixes": (_FUNCTION, f"loss.item(), {NORM}"),
+    "all reads have fixes": (_FUNCTION, f"loss.item(), {NORM}, {TOP}"),
     "only one of the arms runs": (
         _FUNCTION,
-        f"(loss.item(), {NORM}) if short else range(int(out.argmax()))",
+        f"(loss.item(), {NORM}, {TOP}) if short else range(int(out.argmax()))",
     ),
     "another statement of the line": (
         _FUNCTION,
-        f"loss.item(), {NORM}; rows.append(out.cpu().numpy())",
+        f"loss.item(), {NORM}, {TOP}; rows.append(out.cpu().numpy())",
     ),
     "a copy beside reads of each element": (
         _STEP,

@@ -75,6 +75,7 @@ def train(model, loader, optimizer, shown):
         loss.backward()
         optimizer.step()
         shown.losses.append(loss.item())
+        shown.top.append(out.max().item())
         shown.right.append(right.item()){comment}
 """
 
