@@ -87,7 +87,7 @@ from torchlint.base.regex import regex
 from torchlint.rule import Hit, Module, Rule, keyword_argument
 from torchlint.semantic.code.calls import string
 from torchlint.semantic.code.named_tests import Holds
-from torchlint.semantic.code.tree import attr_of, last_name
+from torchlint.semantic.code.tree import last_name
 from torchlint.semantic.project.asked import said_somewhere
 
 _TOKENIZER = regex(r"(^|_)tokeni[sz]er$")
@@ -116,8 +116,9 @@ rule = Rule(
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     func = node.func
-    called = func.value if attr_of(func) in _ENCODES and isinstance(func, cst.Attribute) else func
-    if not _TOKENIZER.search(last_name(called) or ""):
+    if isinstance(func, cst.Attribute) and func.attr.value in _ENCODES:
+        func = func.value
+    if not _TOKENIZER.search(last_name(func)):
         return
     padding = keyword_argument(module, node, "padding")
     length = keyword_argument(module, node, "max_length")
