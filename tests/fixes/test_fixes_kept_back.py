@@ -428,6 +428,33 @@ GRADIENT = (
 )
 
 
+LOGGED = """\
+import torch
+from torch import nn
+
+model = nn.Linear(8, 1).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+{head}
+    for x in torch.randn(200, 4, 8, device="cuda"):
+        loss = model(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        print(loss.item())
+"""
+
+
+def test_a_step_is_counted_where_a_new_name_is_no_attribute() -> None:
+    assert "enumerate(" in after("TL105", LOGGED.format(head="if True:"))
+    assert "enumerate(" in after("TL105", LOGGED.format(head="def run():"))
+    body = LOGGED.format(head="class Run:")
+    assert check(body, codes=frozenset(("TL105",))).findings
+    assert after("TL105", body) == body
+    counted = body.replace("for x in", "for i, x in enumerate(").replace("):\n", ")):\n", 1)
+    assert "if i % 50 == 0" in after("TL105", counted)
+
+
 def test_a_norm_of_plain_gradients_is_found() -> None:
     assert check(GRADIENT, codes=frozenset(("TL505",)), name="src/train.py").findings
 

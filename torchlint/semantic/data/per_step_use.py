@@ -349,6 +349,8 @@ def _lines_to_log(
     counter = steps_counted(module, loop, lines[0])
     used = {node.value for node in module.nodes(cst.Name)}
     free = next((name for name in _COUNTERS if name not in used), None)
+    if isinstance(module.tree.scope(loop), cst.ClassDef):
+        free = None  # A new name would be one of the class's attributes.
     if counter is not None:
         last = last_step(module, loop)
         named = [each for each in module.within(loop, cst.Name) if each.value == counter]
