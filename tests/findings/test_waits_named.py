@@ -545,3 +545,36 @@ def test_what_is_copied_before_a_call_that_decodes_is_little(
     (finding,) = check(source, codes=frozenset({"TL102"}), root=str(tmp_path)).findings
     assert finding.severity is severity
     assert ("before a `sampler.sample`" in finding.message) is (severity is Severity.INFO)
+
+
+CHOSEN = """\
+import torch
+from torch.utils.data import DataLoader
+
+
+def score(found, wanted):
+    return (found == wanted).float().mean().item()
+
+
+def choose(model, data):
+    limits = torch.linspace(0.05, 0.95, steps=19, device="cuda")
+    {before}
+    scores = []
+    for x in DataLoader(data):
+        x = x.to("cuda")
+        {within}
+        scores.append(score(model(x) > numbers[0], x))
+    return scores
+"""
+READ = "numbers = [limit.item() for limit in limits]"
+
+
+@pytest.mark.parametrize(
+    ("before", "within", "named"), [(READ, "pass", False), ("pass", READ, True)]
+)
+def test_a_read_before_the_steps_is_said_to_wait_in_none(
+    before: str, within: str, named: bool
+) -> None:
+    findings = check(CHOSEN.format(before=before, within=within)).findings
+    (finding,) = (each for each in findings if each.code == "TL604")
+    assert (NAMED in finding.message) is named

@@ -109,9 +109,11 @@ def _is_named(placed: Placed) -> bool:
 def _with_others(module: Module, wait: Placed, every_wait: Sequence[cst.CSTNode]) -> Placed:
     """Return a wait whose message names the others of its step, unless it names one by itself."""
     many = len(every_wait) > MOST_NAMED
+    node = wait.hit.node
     if many or not _is_named(wait) or not _NAMES.isdisjoint(wait.hit.args):
         return wait
-    node = wait.hit.node
+    if not heat_of(module, node).hot:
+        return wait  # It is no wait of the step.
     every = (*waits_besides(module, node, every_wait), *waits_of_caller(module, node, every_wait))
     others = list({module.source_of(each): each for each in every}.values())
     if not others:
