@@ -33,6 +33,7 @@ from torchlint.semantic.uses.networks import GROWS, TRANSFORMS, is_transform, me
 from torchlint.semantic.uses.observers import is_stored
 from torchlint.semantic.uses.value_search import ValueSearch, parameter_of
 from torchlint.semantic.values.definitions_behind import named
+from torchlint.semantic.values.facts import values
 from torchlint.semantic.values.inferred import inferred
 
 _CUTS = ops.having("cuts")
@@ -308,8 +309,11 @@ class _GraphSearch(ValueSearch):
 
     def _called(self, call: cst.Call, arg: cst.Arg) -> None:
         """Follow an argument into the functions of this file that a call may reach."""
-        for function in callees_of(self.module, call):
-            if not isinstance(function, cst.FunctionDef):
+        functions = callees_of(self.module, call)
+        for function in functions:
+            if not isinstance(function, cst.FunctionDef) or _is_overridden(
+                self.module, function, alone=len(functions) == 1
+            ):
                 self.end(GraphOutcome.UNKNOWN)
                 return
             method = scopes(self.module).is_method(function)
@@ -458,6 +462,30 @@ class _GraphSearch(ValueSearch):
         for caller in callers_outside(self.module, function):
             yield caller.module, caller.call
         yield from _calls_elsewhere(self.module, function)
+
+
+@question(
+    yes="a class derived from its own has a method `{0}` itself",
+    no="no class derived from its own has a method `{0}` itself",
+)
+def _is_overridden(module: Module, function: cst.FunctionDef, *, alone: bool) -> bool:
+    """Say whether another may run in place of a method: it is a stub, the only one in its file, or
+    another file derives a class from its own and has a method of its name."""
+    cls = module.class_of(function) if scopes(module).is_method(function) else None
+    if cls is None:
+        return False
+    names = (function.name.value, cls.name.value)
+    return (alone and values(module).is_abstract(function)) or (
+        module.outside.others_say(partial(_overrides, *names)) is not False
+    )
+
+
+def _overrides(method: str, cls: str, text: str) -> bool:
+    return (
+        f"def {method}(" in text
+        and cls in text
+        and bool(re.search(rf"^\s*class \w+\([^)]*\b{re.escape(cls)}\b", text, re.MULTILINE))
+    )
 
 
 @question(yes="`{0}` is called", no="no call of `{0}` is in view")

@@ -57,9 +57,22 @@ def evaluates_by_name(place: cst.CSTNode) -> bool:
 
 @question(yes="the code around it calls .eval()", no="the code around it never calls .eval()")
 def calls_eval(module: Module, place: cst.CSTNode) -> bool:
-    """Say whether the code of a function calls ``eval()`` on anything."""
-    calls = (c.func for c in module.within(place, cst.Call) if not c.args)
-    return any(attr_of(f) == "eval" for f in calls)
+    """Say whether the code of a function calls ``eval()`` on anything, other than in one branch
+    beside another that calls ``train()``."""
+    calls = (c for c in module.within(place, cst.Call) if not c.args)
+    return any(
+        attr_of(call.func) == "eval" and not _trains_else(module, call, place) for call in calls
+    )
+
+
+def _trains_else(module: Module, call: cst.CSTNode, place: cst.CSTNode) -> bool:
+    return any(
+        isinstance(above, cst.If)
+        and above.orelse is not None
+        and module.is_within(above, place)
+        and any(attr_of(each.func) == "train" for each in module.within(above, cst.Call))
+        for above in module.ancestors(call)
+    )
 
 
 @question(
