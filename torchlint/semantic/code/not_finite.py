@@ -43,7 +43,10 @@ class NotFinite:
                 return named or self._says_unfinite(test, needed)
             case cst.Name() | cst.Attribute():
                 name = (dotted_text(test) or "").rpartition(".")[2]
-                return bool((_NOT_FINITE if needed else _FINITE).search(name))
+                made = self.flow.names.sole_definition(test) if isinstance(test, cst.Name) else None
+                return bool((_NOT_FINITE if needed else _FINITE).search(name)) or (
+                    isinstance(made, cst.Call) and self.says(made, needed)
+                )
         return False
 
     def _says_unfinite(self, call: cst.Call, needed: bool) -> bool:
