@@ -18,6 +18,7 @@ from torch import nn
 from helpers import unseen
 
 device = torch.device("cuda")
+DEVICE = device.type
 model = nn.Linear(8, 3).to(device)
 criterion = nn.CrossEntropyLoss()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -70,6 +71,11 @@ def told(first: str = "pass", last: str = "pass") -> str:
         ),
         ("pass", "hits += score(out, y)", "`score(out, y)`"),
         ("kept = x[x > 0]", "pass", "`x[x > 0]`"),
+        (
+            'if DEVICE == "cuda":\n            torch.cuda.synchronize()',
+            "pass",
+            "`torch.cuda.synchronize()`",
+        ),
         ("pass", "for row in out:\n            hits += row.max().item()", "`row.max().item()`"),
     ],
 )

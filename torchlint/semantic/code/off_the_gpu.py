@@ -14,7 +14,9 @@ from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch.names import MOVES
 
-_DEVICE = regex(r"^((self|args?|opts?|cfg|config|hparams)\.)?\w*device(_type)?(\.type)?$")
+_DEVICE = regex(
+    r"^((self|args?|opts?|cfg|config|hparams)\.)?\w*device(_type)?(\.type)?$", re.IGNORECASE
+)
 """The device of a program, not of a tensor."""
 _GPU_FLAG = regex(r"^_?((use|is|on|with|has)_)?(cuda|gpu)(_available)?$", re.IGNORECASE)
 _ON_CPU = regex(r"(^|_)((force|use|only|on)_cpu|cpu_only)(_|$)")
