@@ -207,6 +207,9 @@ class Parts(Calls):
             )
         ):
             rank = max(holder.rank - len(indices), 0)
-        # No list, and no mapping of tensors, takes a slice beside another index.
-        several = len(node.slice) > 1 and any(isinstance(i.slice, cst.Slice) for i in node.slice)
+        # No list, and no mapping of tensors, takes a slice beside another index, or two numbers.
+        several = len(node.slice) > 1 and (
+            any(isinstance(item.slice, cst.Slice) for item in node.slice)
+            or all(value.kind == "number" for value in indices)
+        )
         return holder.but(rank=rank, node=None, item=None, loose=holder.loose and not several)
