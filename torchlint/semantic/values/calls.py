@@ -74,6 +74,8 @@ class Calls(Functions):
             elsewhere = UNKNOWN if dropped else outside.call(dotted, node, arguments)
             if library.switched_off(elsewhere.name, node.args):
                 return UNKNOWN
+            if elsewhere.kind == "module" and (others := outside.lineage(dotted).classes):
+                return elsewhere.but(device=CPU if self.stays(node, None, others) else None)
             if elsewhere.kind != "?":
                 made = elsewhere.kind == "loader" and (
                     elsewhere.device is not None or ".py:" in (elsewhere.name or "")
