@@ -74,13 +74,8 @@ class Calls(Functions):
             elsewhere = UNKNOWN if dropped else outside.call(dotted, node, arguments)
             if library.switched_off(elsewhere.name, node.args):
                 return UNKNOWN
-            if elsewhere.kind == "module" and (others := outside.lineage(dotted).classes):
-                return elsewhere.but(device=CPU if self.stays(node, None, others) else None)
             if elsewhere.kind != "?":
-                made = elsewhere.kind == "loader" and (
-                    elsewhere.device is not None or ".py:" in (elsewhere.name or "")
-                )
-                return elsewhere.but(node=node) if made else self.ran(elsewhere)
+                return self._of_other_file(node, dotted, elsewhere)
         if type(func) is cst.Attribute:
             if receiver is None:
                 receiver = self.eval(func.value)
@@ -92,6 +87,14 @@ class Calls(Functions):
         if dotted_text(func) == "self" and (own := self._own_network(func)) is not None:
             called = self.recorded[func] = own  # The module runs itself.
         return self._beside(node, self._called(node, called, arguments))
+
+    def _of_other_file(self, node: cst.Call, dotted: str, found: Value) -> Value:
+        """Return what a function or class of another file gives, at this call of it."""
+        if found.kind == "loader" and (found.device is not None or ".py:" in (found.name or "")):
+            return found.but(node=node)
+        others = self.values.names.outside.lineage(dotted).classes
+        stays = found.kind == "module" and bool(others) and self.stays(node, None, others)
+        return found.but(device=CPU) if stays else self.ran(found)
 
     # -- functions, classes and modules ------------------------------------------------------------
 
