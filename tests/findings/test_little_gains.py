@@ -132,6 +132,27 @@ def test_a_step_of_a_scaler_that_does_not_wait(enabled: str, fused: str, level: 
         assert {each.severity for each in findings} == {level}
 
 
+@pytest.mark.parametrize(
+    ("free", "more", "wait"),
+    [
+        ("def score(out): return out.sum().item()", "total += score(out)", "`score(out)`"),
+        ("def score(out): return out.sum()", "total += score(out)", ""),
+        (
+            "def score(out, t): return ((out > t).sum().item(), t)",
+            "for t in (0.1, 0.5): names.append(score(out, t))",
+            "`score(out, t)`",
+        ),
+        ("", "for t in range(4): names[t] = out[t].sum().item()", "`out[t].sum().item()`"),
+        ("def score(x): return x.sum().item()", "total += score(y)", ""),
+    ],
+)
+def test_a_function_that_each_batch_runs_waits(free: str, more: str, wait: str) -> None:
+    body = EVALUATED.format(more=more).rstrip()
+    (finding,) = found(COPIED.format(enabled="", free=free, body=body), "TL103", "blocking")
+    assert finding.severity is INFO
+    assert (f"waits for the GPU in {wait} as well" in finding.message) is bool(wait)
+
+
 def test_what_a_model_runs_behind_is_no_end_of_a_step() -> None:
     body = SCALED.format(more="loss = model(x).square().mean()").rstrip()
     (finding,) = found(COPIED.format(enabled="", free="", body=body), "TL103", "blocking")
