@@ -236,7 +236,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 
 def _runs_few(module: Module, node: cst.Call) -> bool:
-    """Say whether a script runs the network a few times, as its loops say, and trains none there."""
+    """Say whether a script runs the network a few times, as its loops say, and does not train."""
     loops = module.loops(node)
     times = prod(iteration_count(module, each) or _OFTEN for each in loops)
     trains = any(loop_kind(module, each) in (LoopKind.TRAIN, LoopKind.EPOCH) for each in loops)
