@@ -116,7 +116,7 @@ class Calls(Functions):
             return self._inlined(callees[0], given)
         found = join_all([self.values.summary(callee, self.budget - 1) for callee in callees])
         unsure = found.tensor and (found.device is None or self._of_the_host(node))
-        if len(callees) == 1 and (found.kind == "?" or unsure):
+        if len(callees) == 1 and (found.kind == "?" or found.item == UNKNOWN or unsure):
             found = self._for_arguments(callees[0], node, found)
         if len(callees) == 1 and isinstance(callees[0], cst.FunctionDef):
             self._merge(callees[0], node)
@@ -178,9 +178,11 @@ class Calls(Functions):
         passed = bind(function, node, self.values.scopes.is_method(function))
         values = {name: self.recorded.get(expr, UNKNOWN) for name, expr in passed.items()}
         given = {
-            name: Value("tensor", device=v.device, origin=v.origin, grad=v.grad, loose=v.loose)
+            name: v
+            if v.kind == "loader"
+            else Value("tensor", device=v.device, origin=v.origin, grad=v.grad, loose=v.loose)
             for name, v in values.items()
-            if v.tensor and v.device is not None
+            if v.kind == "loader" or (v.tensor and v.device is not None)
         }
         if moved := brought(self.values.tree, function, values):
             return moved
