@@ -549,8 +549,9 @@ class Calls(Functions):
 
 
 def _placed(value: Value, device: str) -> Value:
-    """Return what a network gives, whose tensors lie where it does unless more is known of them."""
-    here = value.tensor and value.device is None
+    """Return what a network gives, whose tensors lie where it does unless more is known of them
+    than that they lie where networks do."""
+    here = value.tensor and value.device in (None, ACCEL)
     return (value.but(device=device) if here else value).inside(lambda part: _placed(part, device))
 
 
