@@ -999,3 +999,51 @@ model.load_state_dict(torch.load("m"))
 )
 def test_a_graph_of_a_few_passes_of_a_script(lines: str, said: bool) -> None:
     assert bool(found(FEW_PASSES.format(lines), "TL501", "")) is said
+
+
+LONG_TURNS = """\
+import gc
+import torch
+from torch import nn
+from transformers import AutoModelForCausalLM
+
+model = AutoModelForCausalLM.from_pretrained("m").cuda()
+net = nn.Linear(8, 2).cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+
+
+def answer(prompt):
+    return model.generate(prompt.cuda(), max_new_tokens=64)
+
+
+def step(x):
+    loss = net(x.cuda()).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+
+
+for x in torch.load("batches"):
+    step(x)
+    {work}
+    torch.cuda.empty_cache()
+    gc.collect()
+"""
+
+
+@pytest.mark.parametrize(
+    ("work", "level"),
+    [
+        ("out = model.generate(x.cuda())", INFO),
+        ("out = answer(x)", INFO),
+        ("for t in torch.load('times'):\n        x = net(x.cuda())", INFO),
+        ("out = model.eval()", WARNING),
+        ("for t in torch.load('times'):\n        print(t)", WARNING),
+        ("out = [answer for _ in range(3)]", WARNING),
+    ],
+)
+def test_memory_given_back_once_in_a_long_iteration(work: str, level: Severity) -> None:
+    for code in ("TL701", "TL702"):
+        (finding,) = found(LONG_TURNS.format(work=work), code, "")
+        assert finding.severity is level
+        assert ("so little is gained" in finding.message) is (level is INFO)
