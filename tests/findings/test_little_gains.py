@@ -1047,3 +1047,51 @@ def test_memory_given_back_once_in_a_long_iteration(work: str, level: Severity) 
         (finding,) = found(LONG_TURNS.format(work=work), code, "")
         assert finding.severity is level
         assert ("so little is gained" in finding.message) is (level is INFO)
+
+
+ON_A_BAR = """\
+import numpy as np
+import torch
+from torch import nn
+from tqdm import tqdm
+
+net = nn.Linear(8, 2).cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+losses = []
+bar = tqdm(torch.load("batches"))
+for x in bar:
+    loss = net(x.cuda()).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    {shows}
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "read"),
+    [("TL101", "losses.append(loss.item())"), ("TL113", "losses.append(loss.cpu().numpy())")],
+)
+def test_what_a_progress_bar_shows_is_a_hint(code: str, read: str) -> None:
+    for shows, level in (
+        ("bar.set_postfix_str(f'{np.mean(losses):.2f}')", INFO),
+        ("print(f'{np.mean(losses):.2f}')", WARNING),
+    ):
+        (finding,) = found(
+            ON_A_BAR.format(shows=f"{read}\n    {shows}"), code, "uses it right away"
+        )
+        assert finding.severity is level
+
+
+@pytest.mark.parametrize(
+    ("shows", "level"),
+    [
+        ("bar.set_postfix(loss=loss.item())", INFO),
+        ("bar.set_description(f'{loss:.3f}')", INFO),
+        ("bar.set_postfix(loss=loss)", INFO),
+        ("print(loss.item())", WARNING),
+        ("bar.write(f'{loss:.3f}')", WARNING),
+    ],
+)
+def test_a_redrawn_bar_is_a_hint(shows: str, level: Severity) -> None:
+    assert {each.severity for each in found(ON_A_BAR.format(shows=shows), "TL105", "")} == {level}
