@@ -314,7 +314,7 @@ class Calls(Functions):
         # What is made on the host says more than the role of a parameter beside it.
         host = first == CPU or (given is None and self._takes_host(node, module))
         place = module.device
-        if place == CPU and operands and not host and not self._learns(module.node):
+        if place == CPU and (given or (operands and not host and not self._learns(module.node))):
             place = None  # Without parameters it has no place: a loss of one's own.
         device = place or (CPU if host else given or ACCEL)
         graph = self.graph(node)

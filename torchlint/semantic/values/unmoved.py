@@ -38,10 +38,9 @@ def stays(
             if cls is None and not others:
                 placed = _is_placed(flow, made)
             else:
-                placed = (cls is not None and _places_itself(flow, cls)) or any(
-                    place in (outside.text(each) or place).lower()
-                    for each in others
-                    for place in _PLACES
+                texts = [outside.text(each) or "" for each in others]
+                placed = (cls is not None and _places_itself(flow, cls)) or not all(
+                    _learns_where_it_is(text) for text in texts
                 )
             return (
                 not placed
@@ -49,6 +48,13 @@ def stays(
                 and _is_unmoved(flow, scope, name, _DEPTH)
             )
     return False
+
+
+def _learns_where_it_is(text: str) -> bool:
+    """Say whether a file makes layers that have parameters, and speaks of no device."""
+    return not any(place in text.lower() for place in _PLACES) and any(
+        f"{layer}(" in text for layer in _LEARNING
+    )
 
 
 def _is_itself(value: cst.BaseExpression | None, name: str) -> bool:
