@@ -132,6 +132,27 @@ def test_a_step_of_a_scaler_that_does_not_wait(enabled: str, fused: str, level: 
         assert {each.severity for each in findings} == {level}
 
 
+@pytest.mark.parametrize(
+    ("free", "more", "wait"),
+    [
+        ("def score(out): return out.sum().item()", "total += score(out)", "`score(out)`"),
+        ("def score(out): return out.sum()", "total += score(out)", ""),
+        (
+            "def score(out, t): return ((out > t).sum().item(), t)",
+            "for t in (0.1, 0.5): names.append(score(out, t))",
+            "`score(out, t)`",
+        ),
+        ("", "for t in range(4): names[t] = out[t].sum().item()", "`out[t].sum().item()`"),
+        ("def score(x): return x.sum().item()", "total += score(y)", ""),
+    ],
+)
+def test_a_function_that_each_batch_runs_waits(free: str, more: str, wait: str) -> None:
+    body = EVALUATED.format(more=more).rstrip()
+    (finding,) = found(COPIED.format(enabled="", free=free, body=body), "TL103", "blocking")
+    assert finding.severity is INFO
+    assert (f"waits for the GPU in {wait} as well" in finding.message) is bool(wait)
+
+
 def test_what_a_model_runs_behind_is_no_end_of_a_step() -> None:
     body = SCALED.format(more="loss = model(x).square().mean()").rstrip()
     (finding,) = found(COPIED.format(enabled="", free="", body=body), "TL103", "blocking")
@@ -962,21 +983,115 @@ model.load_state_dict(torch.load("m"))
 
 
 @pytest.mark.parametrize(
-    ("lines", "level"),
+    ("lines", "said"),
     [
-        ("for i in range(4):\n    print(model(X[i].cuda()).argmax())", INFO),
-        ("for i in [3, 5, 8]:\n    print(model(X[i].cuda()).argmax())", INFO),
-        ("for i in range(2):\n    for j in range(3):\n        print(model(X[i, j].cuda()))", INFO),
+        ("for i in range(4):\n    print(model(X[i].cuda()).argmax())", False),
+        ("for i in [3, 5, 8]:\n    print(model(X[i].cuda()).argmax())", False),
+        ("for i in range(2):\n    for j in range(3):\n        print(model(X[i, j].cuda()))", False),
         # Often, nobody knows how often, in a function that others may call, or beside training.
-        ("for i in range(400):\n    print(model(X[i].cuda()).argmax())", WARNING),
-        ("for x in X:\n    for i in range(4):\n        print(model(x.cuda() + i))", WARNING),
+        ("for i in range(400):\n    print(model(X[i].cuda()).argmax())", True),
+        ("for x in X:\n    for i in range(4):\n        print(model(x.cuda() + i))", True),
         (
             "def show():\n    for i in range(4):\n        print(model(X[i].cuda()))\n\n\nshow()",
-            WARNING,
+            True,
         ),
     ],
 )
-def test_a_graph_of_a_few_passes_of_a_script(lines: str, level: Severity) -> None:
-    (finding,) = found(FEW_PASSES.format(lines), "TL501", "")
-    assert finding.severity is level
-    assert ("so little is gained" in finding.message) is (level is INFO)
+def test_a_graph_of_a_few_passes_of_a_script(lines: str, said: bool) -> None:
+    assert bool(found(FEW_PASSES.format(lines), "TL501", "")) is said
+
+
+LONG_TURNS = """\
+import gc
+import torch
+from torch import nn
+from transformers import AutoModelForCausalLM
+
+model = AutoModelForCausalLM.from_pretrained("m").cuda()
+net = nn.Linear(8, 2).cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+
+
+def answer(prompt):
+    return model.generate(prompt.cuda(), max_new_tokens=64)
+
+
+def step(x):
+    loss = net(x.cuda()).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+
+
+for x in torch.load("batches"):
+    step(x)
+    {work}
+    torch.cuda.empty_cache()
+    gc.collect()
+"""
+
+
+@pytest.mark.parametrize(
+    ("work", "level"),
+    [
+        ("out = model.generate(x.cuda())", INFO),
+        ("out = answer(x)", INFO),
+        ("for t in torch.load('times'):\n        x = net(x.cuda())", INFO),
+        ("out = model.eval()", WARNING),
+        ("for t in torch.load('times'):\n        print(t)", WARNING),
+        ("out = [answer for _ in range(3)]", WARNING),
+    ],
+)
+def test_memory_given_back_once_in_a_long_iteration(work: str, level: Severity) -> None:
+    for code in ("TL701", "TL702"):
+        (finding,) = found(LONG_TURNS.format(work=work), code, "")
+        assert finding.severity is level
+        assert ("so little is gained" in finding.message) is (level is INFO)
+
+
+ON_A_BAR = """\
+import numpy as np
+import torch
+from torch import nn
+from tqdm import tqdm
+
+net = nn.Linear(8, 2).cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+losses = []
+bar = tqdm(torch.load("batches"))
+for x in bar:
+    loss = net(x.cuda()).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    {shows}
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "read"),
+    [("TL101", "losses.append(loss.item())"), ("TL113", "losses.append(loss.cpu().numpy())")],
+)
+def test_what_a_progress_bar_shows_is_a_hint(code: str, read: str) -> None:
+    for shows, level in (
+        ("bar.set_postfix_str(f'{np.mean(losses):.2f}')", INFO),
+        ("print(f'{np.mean(losses):.2f}')", WARNING),
+    ):
+        (finding,) = found(
+            ON_A_BAR.format(shows=f"{read}\n    {shows}"), code, "uses it right away"
+        )
+        assert finding.severity is level
+
+
+@pytest.mark.parametrize(
+    ("shows", "level"),
+    [
+        ("bar.set_postfix(loss=loss.item())", INFO),
+        ("bar.set_description(f'{loss:.3f}')", INFO),
+        ("bar.set_postfix(loss=loss)", INFO),
+        ("print(loss.item())", WARNING),
+        ("bar.write(f'{loss:.3f}')", WARNING),
+    ],
+)
+def test_a_redrawn_bar_is_a_hint(shows: str, level: Severity) -> None:
+    assert {each.severity for each in found(ON_A_BAR.format(shows=shows), "TL105", "")} == {level}

@@ -191,7 +191,7 @@ from torch import nn
 class Net(nn.Module):
     def __init__(self, width):
         super().__init__()
-        self.body = nn.Sequential(nn.Linear(8, width), nn.BatchNorm1d(width))
+        self.body = nn.Sequential(nn.Conv1d(8, width, 1), nn.BatchNorm1d(width))
         {made}
     def forward(self, x):
         {early}

@@ -13,7 +13,8 @@ Flagged: a call that empties the cache of CUDA, MPS, XPU, NPU or the current acc
 over training or evaluation batches, in what such a loop calls, in a `forward`, or in what Lightning
 and the transformers Trainer call in each step (`on_step_end` of a `TrainerCallback`,
 `on_train_batch_end`), and the setting `torch_empty_cache_steps=1` of that Trainer. Once per epoch
-costs next to nothing: that is silent.
+costs next to nothing: that is silent. A hint where each iteration generates text, or has a loop of
+its own that runs a network.
 
 ## Setup
 ```python
@@ -94,7 +95,12 @@ from torchlint.rule import (
     keyword_argument,
 )
 from torchlint.semantic.torch import ops
-from torchlint.semantic.uses.offloads import frees_for_offload, frees_on_purpose
+from torchlint.semantic.uses.offloads import (
+    LITTLE,
+    beside_many_runs,
+    frees_for_offload,
+    frees_on_purpose,
+)
 
 _CALLS = ops.dotted("empties") | {
     "accelerate.utils.clear_device_cache",
@@ -137,12 +143,13 @@ def check_setting(node: cst.Call, module: Module) -> Iterator[Hit]:
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if not frees_for_offload(module, node):
         safety = Safety.SUGGESTION if _is_budgeted(module, node) else Safety.UNSAFE
-        wanted = frees_on_purpose(module, node)
+        wanted, little = frees_on_purpose(module, node), beside_many_runs(module, node)
         yield Hit(
             node,
             {"name": module.called(node)},
             None if wanted else deletion(module, node, safety, _NOTE),
-            Severity.INFO if wanted else None,
+            Severity.INFO if wanted or little else None,
+            rule.message + LITTLE if little else None,
             cause=Wait(node, node, node),
         )
 

@@ -10,7 +10,8 @@ loss, output` at the end of the step. Where cycles do hold tensors, collect ever
 
 Flagged: `gc.collect()` in a loop over training or evaluation batches, in what such a loop calls, in
 a `forward`, or in what Lightning and the transformers Trainer call in each step (`on_step_end` of a
-`TrainerCallback`, `on_train_batch_end`).
+`TrainerCallback`, `on_train_batch_end`). A hint where each iteration generates text, or has a loop
+of its own that runs a network.
 
 ## Setup
 ```python
@@ -87,7 +88,12 @@ import libcst as cst
 from torchlint.base.regex import regex
 from torchlint.rule import Hit, Module, Rule, Safety, Severity, deletion
 from torchlint.semantic.code.text import explained
-from torchlint.semantic.uses.offloads import frees_for_offload, frees_on_purpose
+from torchlint.semantic.uses.offloads import (
+    LITTLE,
+    beside_many_runs,
+    frees_for_offload,
+    frees_on_purpose,
+)
 
 _CYCLES = regex(r"cycl|circular|\bleak", re.IGNORECASE)
 _NOTE = (
@@ -121,7 +127,10 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     ):
         purpose = frees_on_purpose(module, node)
         fix = None if purpose else deletion(module, node, Safety.UNSAFE, _NOTE)
-        yield Hit(node, fix=fix, severity=Severity.INFO if purpose else None)
+        little = beside_many_runs(module, node)
+        severity = Severity.INFO if purpose or little else None
+        message = rule.message + LITTLE if little else None
+        yield Hit(node, fix=fix, severity=severity, message=message)
 
 
 def _young(node: cst.Call) -> bool:

@@ -7,12 +7,12 @@ gradient, its optimizer state, and one more addition per forward pass. The tunin
 PyTorch docs lists "Disable bias for convolutions directly followed by a batch norm", and the
 profiler's pattern matcher looks for the same pair. Expect little: no gain was seen on a CPU.
 
-Flagged: a convolution or linear layer made with its default bias or with `bias=True`, with
+Flagged: a convolution made with its default bias or with `bias=True`, with
 `BatchNorm` or `SyncBatchNorm` directly behind it in a `Sequential` (also in the list that becomes
 one), or as an attribute (alone or in a list of layers) whose output `forward` always gives to a
 batch norm, in the form `self.bn(self.conv(x))` or on two lines. `spectral_norm` and `weight_norm`
-around the layer leave its bias as it is. `InstanceNorm` counts behind a convolution, where it keeps
-no running statistics: the bias then cancels in eval mode, too. Silent where the file, or one that
+around the layer leave its bias as it is. `InstanceNorm` counts where it keeps no running
+statistics: the bias then cancels in eval mode, too. Silent where the file, or one that
 uses it, fetches weights from a URL or a hub and loads with `strict=False` what fits of them.
 
 ## Setup
@@ -42,10 +42,9 @@ Group norm and layer norm take one mean over several channels, whose biases diff
 net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.GroupNorm(2, 8), nn.Conv2d(8, 8, 3), nn.GroupNorm(1, 8))
 ```
 
-A linear layer on sequences: the norm's channels are another axis than the one that the bias is
-added to.
+A linear layer's bias costs no kernel: the one that multiplies adds it.
 ```python
-net = nn.Sequential(nn.Linear(16, 32), nn.BatchNorm1d(10))
+net = nn.Sequential(nn.Linear(16, 32), nn.BatchNorm1d(32))
 ```
 
 ## Fix safety
@@ -160,7 +159,7 @@ rule = Rule(
 )
 
 
-@rule.call(*ops.dotted("layer", "bias"))
+@rule.call(*(each for each in ops.dotted("layer", "bias") if "Conv" in each))
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     # Whether the call leaves the bias out or open: ``bias=…``, ``*args``, ``**options``.
     bias = _bias(module, node)
@@ -192,8 +191,7 @@ def _cancels(module: Module, layer: cst.Call, norm: cst.Call) -> bool:
     """Say whether a layer is a norm that subtracts the mean of each channel which the layer before
     it made."""
     if module.name(norm.func) in _INSTANCE_NORMS:
-        linear = module.called(layer).endswith("Linear")
-        return not linear and _by_sample(module, norm) and _same_channels(module, layer, norm)
+        return _by_sample(module, norm) and _same_channels(module, layer, norm)
     if module.name(norm.func) not in _NORMS or not _of_one_kind(module, layer, norm):
         return False
     if keyword_argument(module, norm, "track_running_stats") is not None:
@@ -203,11 +201,9 @@ def _cancels(module: Module, layer: cst.Call, norm: cst.Call) -> bool:
 
 
 def _of_one_kind(module: Module, layer: cst.Call, norm: cst.Call) -> bool:
-    """Say whether the norm takes what the layer gives, with the channels where they are: a linear
-    layer's in two dimensions, and of a convolution as many as its own."""
+    """Say whether the norm has as many dimensions as a convolution."""
     given, taken = (module.called(each) for each in (layer, norm))
-    dimensions = "1d" if given.endswith("Linear") else given[-2:]
-    return taken.endswith((dimensions, "SyncBatchNorm"))
+    return taken.endswith((given[-2:], "SyncBatchNorm"))
 
 
 def _by_sample(module: Module, norm: cst.Call) -> bool:
@@ -234,21 +230,15 @@ def _bias(module: Module, layer: cst.Call) -> cst.Arg | None:
 
 
 def _same_channels(module: Module, layer: cst.Call, norm: cst.Call) -> bool:
-    """Say whether the norm's channels are the layer's: not disproven for a convolution, spelled
-    alike for Linear."""
-    name = module.called(layer)
-    if "Lazy" in name or not norm.args or module.called(norm).startswith("torch.nn.Lazy"):
+    """Say whether nothing disproves that the norm's channels are the convolution's."""
+    if "Lazy" in module.called(layer) or not norm.args or "Lazy" in module.called(norm):
         return True
-    linear = "Linear" in name
-    out = keyword_argument(module, layer, "out_features" if linear else "out_channels")
-    if out is None:
-        out = layer.args[1].value if len(layer.args) > 1 else None
+    out = keyword_argument(module, layer, "out_channels")
+    if out is None and len(layer.args) > 1:
+        out = layer.args[1].value
     channels = norm.args[0].value
-    if out is None or not (
-        linear or (isinstance(out, cst.Integer) and isinstance(channels, cst.Integer))
-    ):
-        return not linear
-    return out.deep_equals(channels)
+    integers = isinstance(out, cst.Integer) and isinstance(channels, cst.Integer)
+    return out is None or not integers or out.deep_equals(channels)
 
 
 def _fills_from_published(module: Module) -> bool:

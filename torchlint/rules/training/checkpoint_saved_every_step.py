@@ -89,6 +89,7 @@ import libcst as cst
 from torchlint.base.regex import regex
 from torchlint.rule import Hit, Module, Rule, Severity, conditions_around, heat_of, inferred
 from torchlint.semantic.code.bindings import sole_definition
+from torchlint.semantic.code.calls import string
 from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import LOOPS, method_called
@@ -110,6 +111,8 @@ _SAVE = regex(
     r"save|ckpt|checkpoint|dump|snapshot|write|store|plot|vis|draw|log|debug", re.IGNORECASE
 )
 _DATA = ("tensor", "batch", "ndarray", "tuple", "list")
+_APPENDS = regex(r"a[bt+]*")
+"""The mode of a file that is written behind what it holds."""
 _BUFFER = regex(r"buf|stream|bytes", re.IGNORECASE)
 
 rule = Rule(
@@ -138,7 +141,9 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     places = [node, *(why.node for why in heat.why if isinstance(why.node, cst.Call))]
     loop = next((why.node for why in heat.why if isinstance(why.node, LOOPS)), None)
     tests = [test for place in places for test, _ in conditions_around(module, place, loop)]
-    if _into_memory(module, node) or _leaves(module, places, loop) or _result(module, node):
+    if _into_memory(module, node) or _leaves(module, places, loop):
+        return
+    if _result(module, node) or _appends(module, node):
         return
     decided = [test for test in tests if _decides(module, test)]
     if not all(any(_SCORE.search(n) for n in module.names_in(test)) for test in decided):
@@ -174,15 +179,27 @@ def _result(module: Module, node: cst.Call) -> bool:
 
 def _counted_up(module: Module, target: cst.BaseExpression) -> bool:
     """Say whether a loop binds a name that says which file it is, or counts it up."""
-    made = definitions_of(module, target) if isinstance(target, cst.Name) else []
-    opened = [item.item for each in made if isinstance(each, cst.With) for item in each.items]
     return any(
         isinstance(bound, (cst.AugAssign, *LOOPS))
-        for place in opened or [target]
+        for place in _opened(module, target) or [target]
         for name in module.within(place, cst.Name)
         if not module.is_label(name)
         for bound in definitions_of(module, name)
     )
+
+
+def _opened(module: Module, target: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """Return what a ``with`` statement opens and binds to a name."""
+    made = definitions_of(module, target) if isinstance(target, cst.Name) else []
+    return [item.item for each in made if isinstance(each, cst.With) for item in each.items]
+
+
+def _appends(module: Module, node: cst.Call) -> bool:
+    """Say whether a call writes behind what a file holds already: a record of the step, of which
+    nothing is written again."""
+    opened = (place for arg in node.args for place in _opened(module, arg.value))
+    given = (arg for call in opened if isinstance(call, cst.Call) for arg in call.args[1:])
+    return any(_APPENDS.fullmatch(string(arg.value) or "") for arg in given)
 
 
 def _leaves(module: Module, places: Sequence[cst.CSTNode], loop: cst.CSTNode | None) -> bool:

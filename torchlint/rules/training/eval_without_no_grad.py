@@ -22,8 +22,8 @@ there asks for gradients:
   loop, where a function evaluates, acts or samples, or in a script that calls `eval()` and asks for
   no gradient.
 
-A hint where a script runs the network fewer than sixteen times, as its loops say, outside of
-training. Silent where an end is not known. The fix decorates the function, or puts the loop, or a statement
+Silent where a script runs the network fewer than sixteen times, as its loops say, outside of
+training, and where an end is not known. The fix decorates the function, or puts the loop, or a statement
 and its neighbours, into a block; none around a statement that hands the output to other code, or
 under autocast.
 
@@ -205,9 +205,8 @@ _OTHERS = "A package offers this to others, who may want the graph."
 _SEVERAL = 2
 
 _ON_CPU = " It runs on the CPU, where no GPU loses by that."
-_FEW = " It runs {times} times in all, so little is gained."
 _OFTEN = 16
-"""Forward passes from which on a graph that nobody wants is worth a warning."""
+"""Forward passes from which on a graph that nobody wants costs anything."""
 
 rule = Rule(
     __name__,
@@ -224,7 +223,7 @@ rule = Rule(
 
 @rule.on(cst.Call, where=may_matter)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if not _may_record(module, node):
+    if not _may_record(module, node) or _runs_few(module, node):
         return
     if _evaluates(module, node) and _is_first(module, node):
         heat = heat_of(module, node)
@@ -236,16 +235,17 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         yield _graded(module, Hit(node, message=_UNUSED, fix=_offered(module, node, fix)))
 
 
-def _graded(module: Module, hit: Hit) -> Hit:
-    """Return a hit that is a hint where a script runs the network a few times, as its loops say; or
-    where it takes what was made on the CPU, and runs there: a batch that nobody has moved may be an
-    oversight."""
-    loops = module.loops(hit.node)
+def _runs_few(module: Module, node: cst.Call) -> bool:
+    """Say whether a script runs the network a few times, as its loops say, and does not train."""
+    loops = module.loops(node)
     times = prod(iteration_count(module, each) or _OFTEN for each in loops)
     trains = any(loop_kind(module, each) in (LoopKind.TRAIN, LoopKind.EPOCH) for each in loops)
-    if loops and times < _OFTEN and not trains and module.function(hit.node) is None:
-        message = (hit.message or rule.message) + _FEW.format(times=times)
-        return replace(hit, message=message, severity=Severity.INFO)
+    return bool(loops) and times < _OFTEN and not trains and module.function(node) is None
+
+
+def _graded(module: Module, hit: Hit) -> Hit:
+    """Return a hit that is a hint where it takes what was made on the CPU, and runs there: a batch
+    that nobody has moved may be an oversight."""
     args = hit.node.args if isinstance(hit.node, cst.Call) else ()
     values = [inferred(module, arg.value) for arg in args]
     made = any(v.tensor and v.device == CPU and v.origin == "factory" for v in values)

@@ -196,6 +196,7 @@ from torchlint.rules.transfer._host_copy_in_loop.fixes import (
 )
 from torchlint.rules.transfer._host_copy_in_loop.own_uploads import uploaded_by
 from torchlint.semantic.code.tree import COMPREHENSIONS, keyword_of
+from torchlint.semantic.data.per_step_use import redraws_bar
 from torchlint.semantic.data.taken_per_iteration import taken_per_iteration
 from torchlint.semantic.device.host_reads import HostRead, host_copy
 from torchlint.semantic.time.heat import inner_loop, loop_in_sight
@@ -414,6 +415,7 @@ def _hit_for(module: Module, seen: _Seen) -> Hit | None:
     spared = (
         forced
         or seen.leaves
+        or redraws_bar(module, log)
         or (computed and worked_on_by_arrays(module, node))
         or seen.batchwise
         or guessed

@@ -225,11 +225,12 @@ def check_tensors(node: cst.Call, module: Module) -> Iterator[Hit]:
     for tensor in shown_tensors(module, sink):
         read = HostRead(tensor, tensor, "format")
         if not read_before(module, read):
-            severity = Severity.INFO if waited_before(module, tensor) is not None else None
+            little = redraws_bar(module, node) or waited_before(module, tensor) is not None
             fix = shown_if_in_vain(module, tensor, tensor, _throttled(module, node))
             words = {"sink": module.shown(node.func), "expr": module.shown(tensor)}
             message = _by_interval(module, node, words)
             cause = wait_for(module, tensor)
+            severity = Severity.INFO if little else None
             yield Hit(tensor, words, fix, severity, message=message, cause=cause)
 
 
@@ -260,12 +261,12 @@ def _hit(module: Module, read: HostRead, sinks: list[Sink]) -> Hit:
     if other is not None:
         words["other"] = module.shown(other)
         message = (message or rule.message) + alone(module, read.node, other)
-    severity = Severity.INFO if spared or other is not None else None
+    little = spared or other is not None or redraws_bar(module, sink.call)
     return Hit(
         read.node,
         words,
         fix,
-        severity,
+        Severity.INFO if little else None,
         message=message,
         why_hot=read.inside,
         cause=wait_for(module, read.tensor),

@@ -217,7 +217,13 @@ from torchlint.semantic.data.evaluated_batches import (
     waits_anyway,
     worked_on_beside,
 )
-from torchlint.semantic.data.per_step_use import LOG_EVERY, log_lines, logged_in, read_before
+from torchlint.semantic.data.per_step_use import (
+    LOG_EVERY,
+    log_lines,
+    logged_in,
+    read_before,
+    redraws_bar,
+)
 from torchlint.semantic.data.taken_per_iteration import (
     Taker,
     host_takes_per_iteration,
@@ -462,7 +468,7 @@ def _is_spared(module: Module, read: HostRead, taker: Taker | None) -> bool:
     """Say whether the step waits whatever becomes of a read, or Python needs it at once."""
     return (
         _decides(module, read.node)
-        or (taker is not None and taker.kept)
+        or (taker is not None and (taker.kept or redraws_bar(module, taker.node)))
         or waits_anyway(module, read.node, read.tensor) is not None
         or read_as_one(module, read)
     )

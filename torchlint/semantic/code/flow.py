@@ -34,7 +34,7 @@ class Flow:
         self.tree = tree
         self.names = names
         self.scopes = scopes
-        self._text = text
+        self.text = text
         self._asked: set[cst.Name] = set()
         self._sites: dict[cst.CSTNode, list[cst.Call]] | None = None
         self.instances = Instances(tree, names, scopes)
@@ -63,7 +63,7 @@ class Flow:
     def _leave(self, cls: cst.ClassDef) -> bool:
         leave = functools.partial(objects_leave, cls.name.value)
         others = self.names.outside.others_say
-        return leave(self._text) or others(leave, near=False) is not False
+        return leave(self.text) or others(leave, near=False) is not False
 
     def _resolve(self, func: cst.BaseExpression) -> list[Function]:
         if type(func) is cst.Name:

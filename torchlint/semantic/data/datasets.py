@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.semantic.code.calls import arguments_of, keyword_argument
+from torchlint.semantic.code.bindings import sole_definition
+from torchlint.semantic.code.calls import arguments_of, bind, keyword_argument
+from torchlint.semantic.code.conditions import conditions_around
+from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import assigned_to, definitions_of
 from torchlint.semantic.code.scopes import base_names
-from torchlint.semantic.code.tree import is_name, method_called
+from torchlint.semantic.code.tree import has_star, is_name, method_called, parameters_of
 from torchlint.semantic.data.samples import uses_gpu
 from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.module import Module
@@ -133,7 +136,7 @@ def dataset_cost(module: Module, dataset: cst.BaseExpression) -> bool | None:
     if value.kind in ("list", "tuple", "tensor", "ndarray", "dict"):
         return False
     if isinstance(value.node, cst.ClassDef) or classes_of_instance(module, value):
-        return _class_cost(module, value)
+        return _class_cost(module, value, dataset)
     if isinstance(dataset, cst.Call):
         return _costs_to_make(module, dataset)
     if isinstance(dataset, cst.IfExp):
@@ -186,25 +189,54 @@ def _costs_to_make(module: Module, call: cst.Call) -> bool | None:
     return True if True in found else False if found == {False} else None
 
 
-def _class_cost(module: Module, instance: Value) -> bool | None:
+def _class_cost(module: Module, instance: Value, dataset: cst.BaseExpression) -> bool | None:
     own = base_names(module, instance.node) if isinstance(instance.node, cst.ClassDef) else []
     if any(name.startswith(_COSTLY_PACKAGES) for name in (*own, *module.outside.bases(instance))):
         return True
     found = definitions_behind.method(module, instance, "__getitem__")
-    return does_work(*found) if found is not None else None
+    return does_work(*found, _made_without(module, instance, dataset)) if found else None
+
+
+def _made_without(module: Module, instance: Value, dataset: cst.BaseExpression) -> frozenset[str]:
+    """Return the attributes in which a dataset keeps None, as it is made without what they are
+    for: ``self.transform``."""
+    calls = [c for c in (dataset, *assigned_to(module, dataset)) if isinstance(c, cst.Call)]
+    found = definitions_behind.method(module, instance, "__init__")
+    if len(calls) != 1 or has_star(calls[0]) or found is None:
+        return frozenset()
+    where, init = found
+    given = bind(init, calls[0], True)
+    absent = {
+        each.name.value
+        for each in parameters_of(init)
+        for value in [given.get(each.name.value, each.default)]
+        if is_name(value, "None") or is_name(sole_definition(module, value), "None")
+    }
+    kept = (
+        line for line in where.within(init.body, cst.Assign) if dotted_text(line.value) in absent
+    )
+    return frozenset(dotted_text(each.targets[0].target) or "" for each in kept)
 
 
 @question(
     yes="the function reads files, decodes, transforms or draws for each element",
     no="the function does no such work, or it is not known",
 )
-def does_work(module: Module, function: cst.CSTNode) -> bool | None:
-    """Say whether a function reads, decodes, tokenises or augments; None where it calls something
-    unknown."""
+def does_work(
+    module: Module, function: cst.CSTNode, absent: frozenset[str] = frozenset()
+) -> bool | None:
+    """Say whether a function reads, decodes, tokenises or augments, where what is `absent` is None;
+    None where it calls something unknown."""
     if _draws_per_element(module, function):
         return True
     unknown = False
     for call in _calls(module, function):
+        if absent and any(
+            needed is not _is_none(test)
+            and not absent.isdisjoint(map(dotted_text, module.within(test, cst.Attribute)))
+            for test, needed in conditions_around(module, call, function)
+        ):
+            continue
         name = module.called(call)
         last = name.rpartition(".")[2] or (method_called(call))
         if isinstance(call.func, cst.Name):
@@ -220,6 +252,14 @@ def does_work(module: Module, function: cst.CSTNode) -> bool | None:
         elif not name.startswith(("torch.", "numpy.", "builtins.")) and last not in _CHEAP_METHODS:
             unknown = True
     return None if unknown else False
+
+
+def _is_none(test: cst.BaseExpression) -> bool:
+    """Say whether a test asks whether something is None."""
+    match test:
+        case cst.Comparison(_, [cst.ComparisonTarget(cst.Is())]):
+            return True
+    return False
 
 
 def _draws_per_element(module: Module, function: cst.CSTNode) -> bool:

@@ -3,7 +3,7 @@ the host works on a copy, or shows a number."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
@@ -17,7 +17,6 @@ from torchlint.semantic.data.per_step_use import (
     shown_tensors,
 )
 from torchlint.semantic.device.host_reads import host_copy, scalar_reads
-from torchlint.semantic.device.possible_waits import synchroniser
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.grades import Grade
@@ -28,11 +27,11 @@ from torchlint.semantic.uses.host_needs import needed_at_once, needed_by
 from torchlint.semantic.uses.iteration_places import comes_to, iteration_places, nearest
 from torchlint.semantic.uses.unavoidable_syncs import (
     goes_on_elsewhere,
-    read_by,
     scales,
     stays_beside,
     wait_that_stays,
     waited_before,
+    waits_besides,
 )
 from torchlint.semantic.values.inferred import is_model_call
 
@@ -93,21 +92,23 @@ def ends_in_wait(
     a model and no backward pass between it and the next one: the device is idle then, and does
     nothing with which a copy could overlap. These are a step of a GradScaler, a copy that the host
     needs at once, and where nothing is trained also what is printed and what other code than
-    torch's takes; with `put_off` also reads that could be made after the loop, and waits for all
-    work that somebody has written down."""
+    torch's takes; with `put_off` whatever the step is known to wait for."""
     iteration = module.loop(node) or module.function(node)
     if iteration is None:
         return None
     trains = heat_of(module, node).train
     calls = [call for call in module.within(iteration, cst.Call) if isinstance(call, cst.Call)]
     last = next((call for call in reversed(calls) if _runs_network(module, call)), None)
+    waits: Iterable[cst.BaseExpression] = (
+        waits_besides(module, node, None)
+        if put_off
+        else (e for e in calls if _stays(module, e, trains) and comes_to(module, e, node))
+    )
     return next(
         (
-            call
-            for call in calls
-            if _stays(module, call, trains, put_off)
-            and (last is None or module.before(last, call) or module.is_within(last, call))
-            and comes_to(module, call, node)
+            wait
+            for wait in waits
+            if last is None or module.before(last, wait) or module.is_within(last, wait)
         ),
         None,
     )
@@ -122,20 +123,11 @@ def _runs_network(module: Module, call: cst.Call) -> bool:
     )
 
 
-def _stays(module: Module, call: cst.Call, trains: bool, put_off: bool) -> bool:
-    if scales(module, call) or (put_off and synchroniser(module, call) is not None):
+def _stays(module: Module, call: cst.Call, trains: bool) -> bool:
+    copies = host_copy(module, call) is not None
+    if scales(module, call) or (copies and needed_at_once(module, call)):
         return True
-    if host_copy(module, call) is not None and (put_off or needed_at_once(module, call)):
-        return True
-    if trains and (not put_off or read_by(module, call) is None):
-        return False
-    if put_off and any(read.how not in ("format", "print") for read in scalar_reads(module, call)):
-        return True
-    if trains:
-        return False
-    return _shown(module, call) or (
-        host_copy(module, call) is not None and _taken_by_host(module, call)
-    )
+    return not trains and (_shown(module, call) or (copies and _taken_by_host(module, call)))
 
 
 @question(

@@ -365,11 +365,11 @@ def _lines_to_log(
 
 
 @question(yes="`{0}` redraws a progress bar", no="`{0}` redraws no progress bar")
-def redraws_bar(module: Module, call: cst.Call) -> bool:
+def redraws_bar(module: Module, call: cst.BaseExpression | None) -> bool:
     """Say whether a call only changes what stands beside a progress bar."""
-    func = call.func
-    named = attr_of(func) in _BAR
-    sink = logging_call(module, call) if named else None
+    if not isinstance(call, cst.Call) or attr_of(call.func) not in _BAR:
+        return False
+    sink = logging_call(module, call)
     return sink is not None and sink.kind == "show"
 
 

@@ -420,12 +420,12 @@ def _sized(module: Module, iteration: cst.CSTNode) -> list[cst.CSTNode]:
 
 @question(remember=False)
 def waits_besides(
-    module: Module, node: cst.CSTNode, left: Collection[cst.CSTNode], *, likely: bool = False
+    module: Module, node: cst.CSTNode, left: Collection[cst.CSTNode] | None, *, likely: bool = False
 ) -> list[cst.BaseExpression]:
     """Return what makes the host wait in each turn that comes to `node`, other than its own
     statement: calls of functions that wait themselves, and of networks that wait in each run, what
     is known to wait, with `likely` also what may read the device, and those of the places `left`
-    that stand in the turn."""
+    that stand in the turn; where there are none, what the functions of the file read."""
     iteration = module.loop(node) or module.function(node)
     if iteration is None:
         return []
@@ -437,7 +437,7 @@ def waits_besides(
         or network_wait(module, call) is not None
         or (likely and may_read(module, call, anywhere=True))
     )
-    every = dict.fromkeys((*calls, *_known_waits(module, iteration), *left))
+    every = dict.fromkeys((*calls, *_known_waits(module, iteration), *(left or ())))
     places = [
         place
         for place in every
@@ -591,7 +591,7 @@ def _reads_inside(
             or (
                 own
                 and there
-                and (read := read_by(where, each)) is not None
+                and (read := _read_by(where, each)) is not None
                 and _may_be_there(where, read, asked, there)
             )
             or (calls > 1 and _reads_inside(where, each, there, own, calls - 1))
@@ -614,7 +614,7 @@ def _is_there(module: Module, value: cst.BaseExpression, given: Set[str]) -> boo
     return (name is not None and name.value in given) or on_device(module, value) is True
 
 
-def read_by(module: Module, call: cst.Call) -> cst.BaseExpression | None:
+def _read_by(module: Module, call: cst.Call) -> cst.BaseExpression | None:
     """Return the tensor, if it is one, that a call reads on the host: ``x.item()``,
     ``float(x)``."""
     match call:

@@ -75,10 +75,7 @@ class Calls(Functions):
             if library.switched_off(elsewhere.name, node.args):
                 return UNKNOWN
             if elsewhere.kind != "?":
-                made = elsewhere.kind == "loader" and (
-                    elsewhere.device is not None or ".py:" in (elsewhere.name or "")
-                )
-                return elsewhere.but(node=node) if made else self.ran(elsewhere)
+                return self._of_other_file(node, dotted, elsewhere)
         if type(func) is cst.Attribute:
             if receiver is None:
                 receiver = self.eval(func.value)
@@ -90,6 +87,14 @@ class Calls(Functions):
         if dotted_text(func) == "self" and (own := self._own_network(func)) is not None:
             called = self.recorded[func] = own  # The module runs itself.
         return self._beside(node, self._called(node, called, arguments))
+
+    def _of_other_file(self, node: cst.Call, dotted: str, found: Value) -> Value:
+        """Return what a function or class of another file gives, at this call of it."""
+        if found.kind == "loader" and (found.device is not None or ".py:" in (found.name or "")):
+            return found.but(node=node)
+        others = self.values.names.outside.lineage(dotted).classes
+        stays = found.kind == "module" and bool(others) and self.stays(node, None, others)
+        return found.but(device=CPU) if stays else self.ran(found)
 
     # -- functions, classes and modules ------------------------------------------------------------
 
@@ -111,7 +116,7 @@ class Calls(Functions):
             return self._inlined(callees[0], given)
         found = join_all([self.values.summary(callee, self.budget - 1) for callee in callees])
         unsure = found.tensor and (found.device is None or self._of_the_host(node))
-        if len(callees) == 1 and (found.kind == "?" or unsure):
+        if len(callees) == 1 and (found.kind == "?" or found.item == UNKNOWN or unsure):
             found = self._for_arguments(callees[0], node, found)
         if len(callees) == 1 and isinstance(callees[0], cst.FunctionDef):
             self._merge(callees[0], node)
@@ -173,9 +178,11 @@ class Calls(Functions):
         passed = bind(function, node, self.values.scopes.is_method(function))
         values = {name: self.recorded.get(expr, UNKNOWN) for name, expr in passed.items()}
         given = {
-            name: Value("tensor", device=v.device, origin=v.origin, grad=v.grad, loose=v.loose)
+            name: v
+            if v.kind == "loader"
+            else Value("tensor", device=v.device, origin=v.origin, grad=v.grad, loose=v.loose)
             for name, v in values.items()
-            if v.tensor and v.device is not None
+            if v.kind == "loader" or (v.tensor and v.device is not None)
         }
         if moved := brought(self.values.tree, function, values):
             return moved
@@ -307,7 +314,7 @@ class Calls(Functions):
         # What is made on the host says more than the role of a parameter beside it.
         host = first == CPU or (given is None and self._takes_host(node, module))
         place = module.device
-        if place == CPU and operands and not host and not self._learns(module.node):
+        if place == CPU and (given or (operands and not host and not self._learns(module.node))):
             place = None  # Without parameters it has no place: a loss of one's own.
         device = place or (CPU if host else given or ACCEL)
         graph = self.graph(node)
@@ -542,8 +549,9 @@ class Calls(Functions):
 
 
 def _placed(value: Value, device: str) -> Value:
-    """Return what a network gives, whose tensors lie where it does unless more is known of them."""
-    here = value.tensor and value.device is None
+    """Return what a network gives, whose tensors lie where it does unless more is known of them
+    than that they lie where networks do."""
+    here = value.tensor and value.device in (None, ACCEL)
     return (value.but(device=device) if here else value).inside(lambda part: _placed(part, device))
 
 

@@ -9,6 +9,7 @@ import libcst as cst
 
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.tree import DISPLAYS, keyword_of
+from torchlint.semantic.elsewhere import Definition
 from torchlint.semantic.torch import arrays, dtypes, ops
 from torchlint.semantic.torch.names import DATALOADER, SAMPLING_LOADERS, WRAPPERS
 from torchlint.semantic.values import library, methods, plain, sharing, unmoved
@@ -246,13 +247,15 @@ class Functions:
             return self._torch_class(name, node, args)
         return self._torch_function(name, last, node, args)
 
-    def stays(self, node: cst.Call, cls: cst.ClassDef | None) -> bool:
+    def stays(
+        self, node: cst.Call, cls: cst.ClassDef | None, others: Sequence[Definition] = ()
+    ) -> bool:
         """Say whether nothing moves a network that a call makes, no framework either; `cls` is the
-        class of this file, where it is one."""
+        class of this file, where it is one, `others` are those of other files and its bases."""
         values = self.values
         if values.framework or values.scatters or values.default_device:
             return False
-        return unmoved.stays(values.flow, node, cls)
+        return unmoved.stays(values.flow, node, cls, others)
 
     def _torch_class(self, name: str, node: cst.Call, args: list[Value]) -> Value:
         if name in WRAPPERS and args and args[0].kind == "module":

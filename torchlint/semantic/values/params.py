@@ -236,8 +236,9 @@ class Parameters:
     def _on_host(self, param: cst.Param, budget: int) -> Value | None:
         """Return the device, or the network, of which all calls say that it is on the host."""
         host = _host_device(param.default)
-        if host is not None and self._kept(param, self._calls) and not self._may_be_moved():
-            return host
+        device = host is not None or called(param.name.value, DEVICE)
+        if device and self._kept(param, self._calls, host=True) and not self._may_be_moved():
+            return host or Value("device", device=CPU)
         if called(param.name.value, DEVICE) and self._host_devices.get(param.name.value):
             return self._host_devices[param.name.value]
         if self._function.name.value != "__init__":
@@ -290,9 +291,10 @@ class Parameters:
             for own in module.nodes(cst.ClassDef)
         )
 
-    def _kept(self, param: cst.Param, calls: Sequence[cst.Call]) -> bool:
+    def _kept(self, param: cst.Param, calls: Sequence[cst.Call], *, host: bool = False) -> bool:
         """Say whether all of some calls leave a parameter at its default, one of them from outside
-        the function, which itself may hand it on."""
+        the function, which itself may hand it on; with `host` whether they leave or give the host
+        as a device."""
         name = param.name.value
         within = set(self._values.tree.within(self._function, cst.Call, nested=True))
         if len(calls) > _MAX_SITES or within.issuperset(calls):
@@ -300,11 +302,17 @@ class Parameters:
         if any(arg.star for call in calls for arg in call.args):
             return False
         passed = [(each, argument_for(each, self._places.get(name), name)) for each in calls]
-        given = any(
-            value is not None and not (call in within and is_name(value, name))
+        given = [
+            value or param.default
             for call, value in passed
+            if (value is not None or host) and not (call in within and is_name(value, name))
+        ]
+        far = [each[name]() for each in self._elsewhere() if name in each]
+        if not host:
+            return not given and not far
+        return all(map(_host_device, given)) and all(
+            each.device == CPU or each.name == CPU for each in far
         )
-        return not given and not any(name in each for each in self._elsewhere())
 
     def _left_none(self, param: cst.Param) -> bool:
         """Say whether a parameter whose truth the function asks is None by default, and no call of

@@ -3,10 +3,13 @@ shows, and that nothing moves."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import libcst as cst
 
 from torchlint.semantic.code.flow import Flow
-from torchlint.semantic.code.tree import attr_of, has_star, is_name, method_called
+from torchlint.semantic.code.tree import attr_of, has_star, is_name, method_called, root_of
+from torchlint.semantic.elsewhere import Definition
 from torchlint.semantic.torch import ops
 
 _MOVES = ops.having("move") | frozenset(("apply", "share_memory", "to_empty", "type", "xpu"))
@@ -18,26 +21,45 @@ _LEARNING = ops.having("layer", "parameters")
 _DEPTH = 3
 
 
-def stays(flow: Flow, made: cst.Call, cls: cst.ClassDef | None) -> bool:
-    """Say whether a network of a class of this file, or of torch where there is none, which a call
-    makes, is never moved.
+def stays(
+    flow: Flow, made: cst.Call, cls: cst.ClassDef | None, others: Sequence[Definition] = ()
+) -> bool:
+    """Say whether a network that a call makes is never moved: one of a class of this file, of
+    classes of `others`, or of torch.
 
-    All is known of it: one name of a function is bound to it, neither its class nor what it is
-    given to speaks of a device, and it goes nowhere else."""
-    tree = flow.tree
-    assign = tree.parents.get(made)
-    function = tree.function(made)
-    if function is None:
-        return False
-    match assign:
-        case cst.Assign([cst.AssignTarget(cst.Name() as target)]):
-            _, bindings = flow.names.bindings(target.value, target)
+    All is known of it: one name of a function, or of a script that no other file reads, is bound to
+    it, neither its class nor what it is given to speaks of a device, and it goes nowhere else."""
+    match flow.tree.parents.get(made):
+        case cst.Assign([cst.AssignTarget(cst.Name(name) as target)]):
+            outside = flow.names.outside
+            scope, bindings = flow.names.bindings(name, target)
+            if sum(not _is_itself(each.value, name) for each in bindings) != 1:
+                return False
+            if cls is None and not others:
+                placed = _is_placed(flow, made)
+            else:
+                texts = [outside.text(each) or "" for each in others]
+                placed = (cls is not None and _places_itself(flow, cls)) or not all(
+                    _learns_where_it_is(text) for text in texts
+                )
             return (
-                len(bindings) == 1
-                and not (_places_itself(flow, cls) if cls is not None else _is_placed(flow, made))
-                and _is_unmoved(flow, function, target.value, _DEPTH)
+                not placed
+                and not (scope is flow.tree.root and outside.reached(name, flow.text, ""))
+                and _is_unmoved(flow, scope, name, _DEPTH)
             )
     return False
+
+
+def _learns_where_it_is(text: str) -> bool:
+    """Say whether a file makes layers that have parameters, and speaks of no device."""
+    return not any(place in text.lower() for place in _PLACES) and any(
+        f"{layer}(" in text for layer in _LEARNING
+    )
+
+
+def _is_itself(value: cst.BaseExpression | None, name: str) -> bool:
+    """Say whether what is bound to a name is what it held before: ``model = model.float()``."""
+    return isinstance(value, cst.Call) and is_name(root_of(value), name)
 
 
 def kept_apart(flow: Flow, made: cst.Call) -> bool:
@@ -46,9 +68,7 @@ def kept_apart(flow: Flow, made: cst.Call) -> bool:
     match flow.tree.parents.get(made):
         case cst.Assign([cst.AssignTarget(cst.Name() as target)]):
             scope, _ = flow.names.bindings(target.value, target)
-            uses = flow.names_in(flow.tree.root, target.value)
-            same = [u for u in uses if flow.names.bindings(u.value, u)[0] is scope]
-            return all(_computes(flow, each) for each in same)
+            return all(_computes(flow, each) for each in _uses(flow, scope, target.value))
     return False
 
 
@@ -107,9 +127,15 @@ def _is_placed(flow: Flow, made: cst.Call) -> bool:
     return not whole or any(_is_placed(flow, part) for part in learning)
 
 
-def _is_unmoved(flow: Flow, function: cst.FunctionDef, name: str, depth: int) -> bool:
-    """Say whether nothing that a function does with what is bound to a name moves it."""
-    return all(_is_harmless(flow, each, depth) for each in flow.tree.named(name, function.body))
+def _is_unmoved(flow: Flow, scope: cst.CSTNode | None, name: str, depth: int) -> bool:
+    """Say whether nothing that is done with what is bound to a name of a scope moves it."""
+    return all(_is_harmless(flow, each, depth) for each in _uses(flow, scope, name))
+
+
+def _uses(flow: Flow, scope: cst.CSTNode | None, name: str) -> list[cst.Name]:
+    """Return where a name stands that a scope binds."""
+    named = flow.names_in(flow.tree.root, name)
+    return [each for each in named if flow.names.bindings(name, each)[0] is scope]
 
 
 def _is_harmless(flow: Flow, node: cst.BaseExpression, depth: int) -> bool:
@@ -117,16 +143,16 @@ def _is_harmless(flow: Flow, node: cst.BaseExpression, depth: int) -> bool:
     it."""
     above = flow.tree.parents.get(node)
     match above:
-        case cst.Attribute(attr=attr) if above.attr is node:
-            return True  # An attribute of another object, of this name.
-        case cst.AssignTarget():
+        case cst.AssignTarget() | cst.ImportFrom():
             return True
+        case cst.Param(name=cst.Name() as bound):
+            return bound is node
         case cst.Attribute(attr=attr):
             return attr.value not in _MOVES and _is_chained(flow, above)
         case cst.Call(func):
             return func is node
         case cst.Arg():
-            return above.keyword is node or _taker_leaves(flow, above, depth)
+            return _taker_leaves(flow, above, depth)
         case cst.Return():
             return _trains(flow, above)
         case cst.Element():

@@ -298,7 +298,8 @@ def mix(operands: list[Value]) -> Value:
         # A CPU operand decides only where all are on the CPU: 0-dim CPU tensors mix with any
         # device.
         device = CPU if devices == {CPU} else None
-    origins = [v.origin for v in tensors if v.origin]
+    # What a network of the host gives says of no other place that networks compute there.
+    origins = [v.origin for v in tensors if v.origin and (v.device != CPU or device == CPU)]
     order = ("loss", "model", "forward", "batch", "param", "buffer", "factory")
     origin = next((o for o in order if o in origins), None)
     grad = graph_of(tensors)
