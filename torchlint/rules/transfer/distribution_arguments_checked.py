@@ -133,8 +133,8 @@ _SWITCHED = Holds(
 _NOTE = "Invalid arguments, such as NaN of a training that diverges, no longer raise."
 _LEFT_OUT = "pass validate_args=False."
 _DRAWN = (
-    "mean + std * torch.randn_like(std) draws the same numbers without (detach both where no "
-    "gradient is to flow)."
+    "mean + std * noise draws the same, with the noise of torch.randn or randn_like (detach both "
+    "where no gradient is to flow)."
 )
 _BOTH = (
     "`{made}` checks its arguments on the host, and waits for the device; {advice} `{other}` waits "

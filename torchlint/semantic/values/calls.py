@@ -41,6 +41,10 @@ _CHAINS = ops.having("module", "chains")
 _GIVEN = ops.values("gives", "layer")
 _MOVES = ops.having("move")
 _STATELESS = ops.having("layer", "stateless")
+_FEATURES = frozenset(
+    "encode_image encode_text get_image_features get_text_features extract_features".split()
+)
+"""Methods that run a network of another package (clip, open_clip, transformers, fairseq)."""
 _TYPES = frozenset(f"torch.{each}" for each in (*(d.name for d in DTYPES), *OTHER_NAMES))
 
 
@@ -534,7 +538,7 @@ class Calls(Functions):
         if name in ("named_parameters", "named_buffers"):
             return Value("iterator", item=Value("tuple", items=(STR, weight)))
         if name in ("forward", "generate", "__call__") or (
-            name.startswith("forward_") and module.node is None
+            module.node is None and (name.startswith("forward_") or name in _FEATURES)
         ):
             return self.module_call(node, module, args)
         if (method := self._of_class(module, name)) is not None:
