@@ -177,9 +177,10 @@ def check_deviations(node: cst.Call, module: Module) -> Iterator[Hit]:
     """Find draws with deviations on the device, of which the host asks whether one is negative
     (torch up to 2.13, ATen/native/DistributionTemplates.h)."""
     deviations = argument_for(node, 1, "std")
-    if deviations is not None and on_device(module, deviations) is True:
-        if not is_compiled(module, node):
-            yield _hit(module, node, _DRAWN)
+    if deviations is None or on_device(module, deviations) is not True:
+        return
+    if not is_compiled(module, node):
+        yield _hit(module, node, _DRAWN)
 
 
 def _hit(module: Module, node: cst.Call, advice: str, fix: Fix | None = None) -> Hit:

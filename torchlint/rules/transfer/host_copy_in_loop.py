@@ -380,7 +380,7 @@ def _is_left_alone(module: Module, seen: _Seen) -> bool:
     return (
         for_environment(module, whole)
         or once_per_episode(module, node)
-        or (not seen.by_parts and has_no_counterpart(module, node) and not _is_trained(module, seen))
+        or not (seen.by_parts or _is_trained(module, seen) or not has_no_counterpart(module, node))
         or moved_for_good(module, whole, copy.tensor)
         or (seen.leaves and once_per_run(module, node, copy))
         or (seen.evaluates and (worked_on_by_host(module, node) or (seen.batchwise and seen.apart)))
@@ -390,7 +390,7 @@ def _is_left_alone(module: Module, seen: _Seen) -> bool:
 
 
 def _is_trained(module: Module, seen: _Seen) -> bool:
-    """Say whether a loss of the training step is made of a copy with its graph: torch computes that,
+    """Say whether a loss that is trained is made of a copy with its graph: torch computes that,
     whatever else takes the copy."""
     user = computing_user(module, seen.whole) if inferred(module, seen.node).grad else None
     match module.parent(user) if user is not None else None:

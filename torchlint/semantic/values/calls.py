@@ -537,7 +537,7 @@ class Calls(Functions):
             return Value("iterator", item=weight.but(grad=self._is_trained(name)))
         if name in ("named_parameters", "named_buffers"):
             return Value("iterator", item=Value("tuple", items=(STR, weight)))
-        if name in ("forward", "generate", "__call__") or (
+        if name in ("forward", "generate", "__call__", "module") or (
             module.node is None and (name.startswith("forward_") or name in _FEATURES)
         ):
             return self.module_call(node, module, args)

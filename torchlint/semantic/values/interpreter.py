@@ -211,10 +211,9 @@ class Interpreter(Expressions):
     def _if(self, node: cst.If) -> bool:
         decided = truth(self._step(node.test))
         if decided is not None:
-            other = node.orelse
-            if not decided and isinstance(other, cst.If):
-                return self._if(other)
-            taken = node if decided else other
+            taken = node if decided else node.orelse
+            if not decided and isinstance(taken, cst.If):
+                return self._if(taken)
             return taken is not None and self.suite(taken.body)
         before = dict(self.env)
         known = self.narrow(node.test, True)
