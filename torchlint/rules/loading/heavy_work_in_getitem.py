@@ -9,8 +9,9 @@ costs far more than the row of a tensor (PyTorch docs, data loading tutorial: re
 in `__init__`, leave the reading of images to `__getitem__`).
 
 Flagged, in `__getitem__` of a dataset, in a collate function, or in a function that only these
-call: a read of a whole file, a pretrained model or tokenizer, a `Compose` of transforms, or an HDF5
-or LMDB file that is opened, where no argument depends on the sample; a folder that is listed, or
+call: a read of a whole file, a pretrained model or tokenizer, a `Compose` of transforms, an HDF5
+or LMDB file that is opened, or the tokens of a text that is written out, where no argument depends
+on the sample; a folder that is listed, or
 searched with a pattern (`glob`), where it is the same for all samples; rows of a table that are
 looked for by comparing a whole column with each sample's key (`frame[frame["id"] == key]`); and a
 row of a DataFrame (`frame.iloc[index]`, `frame.loc[key]`) where the sample takes no reading,
@@ -124,7 +125,7 @@ from torchlint.base.regex import regex
 from torchlint.rule import Hit, Module, Rule, Severity, conditions_around, keyword_argument
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import call_sites, writes_of
-from torchlint.semantic.code.tree import DISPLAYS, attr_of, keyword_of
+from torchlint.semantic.code.tree import DISPLAYS, attr_of, keyword_of, last_name
 from torchlint.semantic.data.datasets import does_work
 from torchlint.semantic.data.samples import is_fixed, sample_role
 from torchlint.semantic.question import question
@@ -144,6 +145,7 @@ _HANDLES = regex(
 _MODELS = regex(
     r"(^torch\.hub\.load|\.from_pretrained|^transformers\.pipeline|^torchvision\.models\.[a-z]\w+)$"
 )
+_TOKENIZER = regex(r"(^|_)tokeni[sz]er$")
 _LISTS = ("os.listdir", "os.scandir", "os.walk")
 _COMPOSE = regex(r"^torchvision\.transforms\.(v2\.)?Compose$")
 _TRANSFORM = regex(r"^torchvision\.transforms\.(v2\.)?[A-Z]\w+$")
@@ -182,7 +184,7 @@ def check_call(node: cst.Call, module: Module) -> Iterator[Hit]:
         f".{node.func.attr.value}" if isinstance(node.func, cst.Attribute) else ""
     )
     reads, handle, compose = _READS.match(name), _HANDLES.match(name), _COMPOSE.match(name)
-    if not (reads or handle or compose or _MODELS.search(name)):
+    if not (reads or handle or compose or _MODELS.search(name) or _tokenizes_text(node)):
         return
     role = sample_role(module, node)
     function = module.function(node)
@@ -203,6 +205,12 @@ def check_call(node: cst.Call, module: Module) -> Iterator[Hit]:
     severity = Severity.INFO if handle or compose else None
     if not _beside_another(module, node):
         yield Hit(node, words, severity=severity, message=_KEEP if handle else None)
+
+
+def _tokenizes_text(node: cst.Call) -> bool:
+    """Say whether a tokenizer is given a text that is written out: ``self.tokenizer("", 16)``."""
+    written = bool(node.args) and isinstance(node.args[0].value, cst.SimpleString)
+    return written and _TOKENIZER.search(last_name(node.func)) is not None
 
 
 def _is_own_table(module: Module, node: cst.Call, function: cst.FunctionDef) -> bool:

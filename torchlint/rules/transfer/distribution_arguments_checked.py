@@ -10,7 +10,8 @@ expensive, and to switch it off once a model works.
 Flagged: a distribution that is made of tensors on the device in a training step, without
 `validate_args=`. An `info` in a forward pass, an evaluation or where something acts, and where the
 step waits for something else as well: then only without both does the host run ahead. Silent where
-a file of the project calls `set_default_validate_args`.
+a file of the project calls `set_default_validate_args`. In the same way `torch.normal` with
+deviations on the device: up to torch 2.13 the host reads whether one of them is negative.
 
 ## Setup
 ```python
@@ -96,7 +97,7 @@ from torchlint.rule import (
 )
 from torchlint.semantic.code.named_tests import Holds
 from torchlint.semantic.code.scopes import is_compiled
-from torchlint.semantic.code.tree import has_star
+from torchlint.semantic.code.tree import argument_for, has_star
 from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.uses.unavoidable_syncs import waits_besides
@@ -130,9 +131,14 @@ _SWITCHED = Holds(
     )
 )
 _NOTE = "Invalid arguments, such as NaN of a training that diverges, no longer raise."
+_LEFT_OUT = "pass validate_args=False."
+_DRAWN = (
+    "mean + std * noise draws the same, with the noise of torch.randn or randn_like (detach both "
+    "where no gradient is to flow)."
+)
 _BOTH = (
-    "`{made}` checks its arguments on the host, and waits for the device; pass "
-    "validate_args=False. `{other}` waits as well: only without both does the host run ahead."
+    "`{made}` checks its arguments on the host, and waits for the device; {advice} `{other}` waits "
+    "as well: only without both does the host run ahead."
 )
 
 rule = Rule(
@@ -140,13 +146,13 @@ rule = Rule(
     __doc__,
     code="TL116",
     message=(
-        "`{made}` checks its arguments on the host in every step, and waits for the device; pass "
-        "validate_args=False."
+        "`{made}` checks its arguments on the host in every step, and waits for the device; "
+        "{advice}"
     ),
     severity="warning",
     default=True,
     effect="wait",
-    triggers=(b"distributions",),
+    triggers=(b"distributions", b"normal("),
     equivalence="bitwise",
     runs="step",
 )
@@ -163,10 +169,24 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     new = with_keyword(node, "validate_args", cst.Name("False"))
     fix = Fix((Replace(node, new),), Safety.UNSAFE, "Leave the check out", _NOTE)
-    words = {"made": module.shown(node)}
+    yield _hit(module, node, _LEFT_OUT, fix)
+
+
+@rule.call("torch.normal")
+def check_deviations(node: cst.Call, module: Module) -> Iterator[Hit]:
+    """Find draws with deviations on the device, of which the host asks whether one is negative
+    (torch up to 2.13, ATen/native/DistributionTemplates.h)."""
+    deviations = argument_for(node, 1, "std")
+    if deviations is None or on_device(module, deviations) is not True:
+        return
+    if not is_compiled(module, node):
+        yield _hit(module, node, _DRAWN)
+
+
+def _hit(module: Module, node: cst.Call, advice: str, fix: Fix | None = None) -> Hit:
+    words = {"made": module.shown(node), "advice": advice}
     others = waits_besides(module, node, (), likely=True)
     if others:
         words["other"] = module.shown(others[0])
-        yield Hit(node, words, fix, severity=Severity.INFO, message=_BOTH)
-    else:
-        yield Hit(node, words, fix, None if heat_of(module, node).train else Severity.INFO)
+        return Hit(node, words, fix, severity=Severity.INFO, message=_BOTH)
+    return Hit(node, words, fix, None if heat_of(module, node).train else Severity.INFO)

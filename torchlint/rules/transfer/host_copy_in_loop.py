@@ -195,7 +195,8 @@ from torchlint.rules.transfer._host_copy_in_loop.fixes import (
     taken_apart,
 )
 from torchlint.rules.transfer._host_copy_in_loop.own_uploads import uploaded_by
-from torchlint.semantic.code.tree import COMPREHENSIONS, keyword_of
+from torchlint.semantic.code.reaching import readers_of
+from torchlint.semantic.code.tree import COMPREHENSIONS, attr_of, keyword_of
 from torchlint.semantic.data.per_step_use import redraws_bar
 from torchlint.semantic.data.taken_per_iteration import taken_per_iteration
 from torchlint.semantic.device.host_reads import HostRead, host_copy
@@ -380,13 +381,24 @@ def _is_left_alone(module: Module, seen: _Seen) -> bool:
     return (
         for_environment(module, whole)
         or once_per_episode(module, node)
-        or (not seen.by_parts and has_no_counterpart(module, node))
+        or not (seen.by_parts or _is_trained(module, seen) or not has_no_counterpart(module, node))
         or moved_for_good(module, whole, copy.tensor)
         or (seen.leaves and once_per_run(module, node, copy))
         or (seen.evaluates and (worked_on_by_host(module, node) or (seen.batchwise and seen.apart)))
         or (seen.batchwise and stays_beside(module, node) is not None)
         or (not seen.number and computes_in_double(module, node))
     )
+
+
+def _is_trained(module: Module, seen: _Seen) -> bool:
+    """Say whether a loss that is trained is made of a copy with its graph: torch computes that,
+    whatever else takes the copy."""
+    user = computing_user(module, seen.whole) if inferred(module, seen.node).grad else None
+    match module.parent(user) if user is not None else None:
+        case cst.Assign([cst.AssignTarget(cst.Name(name))]) as made:
+            reads = readers_of(module, made, name)
+            return any(attr_of(module.parent(read)) == "backward" for read in reads)
+    return False
 
 
 def _hit_for(module: Module, seen: _Seen) -> Hit | None:

@@ -10,6 +10,7 @@ import libcst as cst
 from torchlint.base.records import frozen
 from torchlint.semantic.code import iterated
 from torchlint.semantic.code.bindings import top_level
+from torchlint.semantic.code.calls import bind
 from torchlint.semantic.code.conditions import conditions_around
 from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.guards import guards
@@ -24,6 +25,7 @@ from torchlint.semantic.time.grades import Caller
 from torchlint.semantic.time.heat import function_heat, heat_of
 from torchlint.semantic.time.loops import loops
 from torchlint.semantic.torch import ops
+from torchlint.semantic.values.calls import flags_given
 from torchlint.semantic.values.device_choice import chooses_host, passed_constant
 from torchlint.semantic.values.inferred import batch_device, class_attribute, returned_by
 from torchlint.semantic.values.value import CLASSES, CPU, UNKNOWN, Value
@@ -78,7 +80,7 @@ def returned(module: Module, name: str, call: cst.Call, given: list[Value]) -> V
     function = _function(module, name)
     if function is None:
         return UNKNOWN
-    env: dict[str, Value] = {}
+    env = flags_given(function, call, bind(function, call, False))
     constants: dict[str, object] = {}
     names = [p.name.value for p in positional_parameters(function)]
     position = 0
@@ -90,7 +92,7 @@ def returned(module: Module, name: str, call: cst.Call, given: list[Value]) -> V
             continue
         name = names[position] if arg.keyword is None else arg.keyword.value
         position += arg.keyword is None
-        env[name] = plain(value)
+        env.setdefault(name, plain(value))
         constants[name] = passed_constant(arg.value, value)
     found = exported(module, returned_by(module, function, env))
     whole = found.kind == "device" and not any(arg.star for arg in call.args)

@@ -28,7 +28,7 @@ from torchlint.semantic.project.offered import dependencies
 from torchlint.semantic.project.project import Project
 from torchlint.semantic.project.reach import MINE, OUTSIDE, Aim, reach, stem_of
 from torchlint.semantic.torch import names as torch_names
-from torchlint.semantic.values.value import CLASSES, ITERATED, UNKNOWN, Value
+from torchlint.semantic.values.value import CLASSES, ITERATED, TRUTHS, UNKNOWN, Value
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -265,7 +265,7 @@ class Outside:
         if not self.deep and self.project is not None:
             made = self.project.definitions.made_by(found)
             return self._instance(made) if made is not None else UNKNOWN
-        flags = tuple(is_name(arg.value, "True") for arg in call.args)
+        flags = tuple(tuple(is_name(arg.value, word) for word in TRUTHS) for arg in call.args)
         key = (found, exports.shape(call), flags, tuple(exports.plain(value) for value in given))
         return (
             self._answer(

@@ -100,8 +100,20 @@ def holds_device_tensors(module: Module, node: cst.BaseExpression) -> bool:
             return on_device(module, elt) is True
     value = inferred(module, node)
     item = value.item
+    if value.kind == "list" and (item is None or not item.tensor):
+        return any(on_device(module, each) is True for each in _appended(module, node))
     kept = value.kind in ("list", "tuple") and item is not None and item.tensor and not item.loose
     return kept and on_accelerator(module) and item is not None and item.device in (CUDA, ACCEL)
+
+
+def _appended(module: Module, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """Yield what the function appends to a list of its own."""
+    if isinstance(node, cst.Name) and isinstance(sole_definition(module, node), cst.List):
+        for read in reads_of(module, module.scope(node), node.value):
+            match module.parent(module.parent(read) or read):
+                case cst.Call(cst.Attribute(holder, cst.Name("append")), [cst.Arg(value)]):
+                    if holder is read:
+                        yield value
 
 
 @question()

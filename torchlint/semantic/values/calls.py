@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import libcst as cst
 
 from torchlint.semantic.code.calls import bind
 from torchlint.semantic.code.iterated import hands_out
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.tree import is_name, method_called
+from torchlint.semantic.code.tree import has_star, is_name, method_called, parameters_of
 from torchlint.semantic.torch import ops
 from torchlint.semantic.torch.dtypes import DTYPES, OTHER_NAMES
 from torchlint.semantic.torch.spelling import LENGTHS, MODEL, called
@@ -25,6 +27,7 @@ from torchlint.semantic.values.value import (
     OF_NETWORKS,
     PLAIN,
     STR,
+    TRUTHS,
     UNKNOWN,
     Value,
     graph_of,
@@ -38,6 +41,10 @@ _CHAINS = ops.having("module", "chains")
 _GIVEN = ops.values("gives", "layer")
 _MOVES = ops.having("move")
 _STATELESS = ops.having("layer", "stateless")
+_FEATURES = frozenset(
+    "encode_image encode_text get_image_features get_text_features extract_features".split()
+)
+"""Methods that run a network of another package (clip, open_clip, transformers, fairseq)."""
 _TYPES = frozenset(f"torch.{each}" for each in (*(d.name for d in DTYPES), *OTHER_NAMES))
 
 
@@ -184,6 +191,7 @@ class Calls(Functions):
             for name, v in values.items()
             if v.kind == "loader" or (v.tensor and v.device is not None)
         }
+        given.update(flags_given(function, node, passed))
         if moved := brought(self.values.tree, function, values):
             return moved
         return self.values.summary(function, self.budget - 1, given) if given else found
@@ -536,8 +544,8 @@ class Calls(Functions):
             return Value("iterator", item=weight.but(grad=self._is_trained(name)))
         if name in ("named_parameters", "named_buffers"):
             return Value("iterator", item=Value("tuple", items=(STR, weight)))
-        if name in ("forward", "generate", "__call__") or (
-            name.startswith("forward_") and module.node is None
+        if name in ("forward", "generate", "__call__", "module") or (
+            module.node is None and (name.startswith("forward_") or name in _FEATURES)
         ):
             return self.module_call(node, module, args)
         if (method := self._of_class(module, name)) is not None:
@@ -546,6 +554,17 @@ class Calls(Functions):
             part = self.recorded[node.func] = self.attribute_of(node.func, module)
             return self.module_call(node, part if part.kind == "module" else Value("module"), args)
         return _of_unseen_part(module, args)
+
+
+def flags_given(
+    function: cst.FunctionDef, call: cst.Call, passed: Mapping[str, cst.BaseExpression]
+) -> dict[str, Value]:
+    """Return the flags of a function that a call gives as they are written out, or leaves to such
+    defaults."""
+    given = {param.name.value: param.default for param in parameters_of(function)}
+    given = {**({} if has_star(call) else given), **passed}
+    words = ((name, each.value) for name, each in given.items() if isinstance(each, cst.Name))
+    return {name: TRUTHS[word] for name, word in words if word in TRUTHS}
 
 
 def _placed(value: Value, device: str) -> Value:

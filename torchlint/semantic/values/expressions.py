@@ -28,6 +28,7 @@ from torchlint.semantic.values.value import (
     NUMBER,
     PLAIN,
     STR,
+    TRUTHS,
     UNKNOWN,
     Value,
     computed_on,
@@ -36,6 +37,7 @@ from torchlint.semantic.values.value import (
     join_all,
     mix,
     perhaps,
+    truth,
 )
 
 if TYPE_CHECKING:
@@ -228,7 +230,9 @@ class Expressions(Parts):
 
     def _unary(self, node: cst.UnaryOperation) -> Value:
         value = self.eval(node.expression)
-        return BOOL if isinstance(node.operator, cst.Not) else value.but(node=None)
+        if isinstance(node.operator, cst.Not):
+            return BOOL if (known := truth(value)) is None else TRUTHS[str(not known)]
+        return value.but(node=None)
 
     def _comparison(self, node: cst.Comparison) -> Value:
         operands = [self.eval(node.left), *(self.eval(c.comparator) for c in node.comparisons)]
@@ -249,10 +253,19 @@ class Expressions(Parts):
         return BOOL
 
     def _boolean(self, node: cst.BooleanOperation) -> Value:
-        return perhaps(self.eval(node.left), self.eval(node.right))
+        left, right = self.eval(node.left), self.eval(node.right)
+        known = truth(left)
+        either = isinstance(node.operator, cst.Or)
+        if known is not None:
+            return left if known is either else right
+        if either and left.kind == "?" and right.kind == "module":
+            return Value("module")  # ``net or Net()``: what is given is a network as well.
+        return perhaps(left, right)
 
     def _if_exp(self, node: cst.IfExp) -> Value:
-        self.eval(node.test)
+        decided = truth(self.eval(node.test))
+        if decided is not None:
+            return self.eval(node.body if decided else node.orelse)
         known = self.narrow(node.test, True)
         body = self.eval(node.body)
         self.restore(known)

@@ -329,6 +329,8 @@ class Functions:
             where = self.device_of(device)
         elif last.endswith("_like"):
             where = args[0].device if args else None
+        elif last == "normal" and any(each.kind in ("tensor", "?") for each in args[:2]):
+            where = mix(args[:2]).device  # Drawn where its mean and its deviation are.
         else:
             where = None if self.values.default_device else CPU
         counted = last in _WHOLE

@@ -23,6 +23,7 @@ from torchlint.semantic.values.value import (
     join,
     join_all,
     mix,
+    truth,
 )
 
 if TYPE_CHECKING:
@@ -208,7 +209,12 @@ class Interpreter(Expressions):
             self.written(target.value, holder, value)
 
     def _if(self, node: cst.If) -> bool:
-        self._step(node.test)
+        decided = truth(self._step(node.test))
+        if decided is not None:
+            taken = node if decided else node.orelse
+            if not decided and isinstance(taken, cst.If):
+                return self._if(taken)
+            return taken is not None and self.suite(taken.body)
         before = dict(self.env)
         known = self.narrow(node.test, True)
         left = self.suite(node.body)

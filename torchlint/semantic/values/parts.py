@@ -104,9 +104,11 @@ class Parts(Calls):
         if attr in ops.HOST_ATTRIBUTES:
             return BOOL
         if attr in ops.ALIASING_ATTRIBUTES or attr == "grad":
-            return holder.but(
-                grad=False if attr in ("data", "grad") else holder.grad, rank=None, loose=False
-            )
+            grad = False if attr in ("data", "grad") else holder.grad
+            # Parameters have one, and what is called a batch; they live where the model does.
+            model = attr == "grad" and holder.origin in (None, "param")
+            device = holder.device or (ACCEL if model else None)
+            return holder.but(device=device, grad=grad, rank=None, loose=False)
         if (holder.kind == "batch" or holder.loose) and not called(attr, META):
             return Value(
                 "tensor", device=holder.device, origin=holder.origin, grad=holder.grad, loose=True

@@ -125,6 +125,8 @@ NUMBER = Value("number")
 INT = Value("number", dtype="int")
 FLOAT = Value("number", dtype="float")
 BOOL = Value("bool")
+TRUTHS = {word: Value("bool", name=word) for word in ("True", "False")}
+"""What a flag holds that a call gives as it is written out, or leaves to such a default."""
 STR = Value("str")
 SHAPE = Value("shape", item=INT)
 NDARRAY = Value("ndarray")
@@ -176,6 +178,11 @@ def join(a: Value, b: Value) -> Value:
         node=a.node if a.node is b.node else None,
         name=a.name if a.name == b.name else _either_class(a, b),
     )
+
+
+def truth(value: Value) -> bool | None:
+    """Return the truth of a flag that is known, None for another value."""
+    return value.name == "True" if value.kind == "bool" and value.name is not None else None
 
 
 def ungraphed(value: Value, graph: bool | None) -> Value:
