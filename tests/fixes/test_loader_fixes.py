@@ -202,8 +202,10 @@ def test_a_function_of_a_file_without_a_guard_needs_one_in_the_script() -> None:
     assert "guard" in note
 
 
-def test_a_script_without_a_guard_gets_a_suggestion() -> None:
-    assert fix_of(bottom="train('photos')")[0] is Safety.SUGGESTION
+def test_a_script_without_a_guard_is_told_of_it() -> None:
+    safety, note = fix_of(bottom="train('photos')")
+    assert safety is Safety.UNSAFE
+    assert "guard" in note
 
 
 def test_a_dataset_that_stores_in_itself_is_named() -> None:

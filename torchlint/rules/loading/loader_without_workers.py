@@ -95,12 +95,12 @@ for x in DataLoader(Files(root), batch_size=4, shuffle=True):
 ## Fix safety
 Unsafe: random transforms draw from the workers' seeds, so samples differ. Memory grows with each
 worker, what the dataset stores in itself stays in the worker, the workers of a loader that a
-loop makes start anew in each iteration, and where processes are spawned
-(Windows, macOS) the script needs a `__main__` guard. The order of a shuffle and the main generator
+loop makes start anew in each iteration, and where processes are spawned or come from a fork server
+(Windows, macOS, Python 3.14) the script needs a `__main__` guard. The order of a shuffle and the main generator
 stay the same. The same fix pins the memory of a loader that feeds an accelerator, and keeps the
 workers of one that is iterated in each epoch. The number of workers is that of another loader, or
 the file's own option or constant; else four, a start from which to measure. The fix is a suggestion
-where a script without a guard makes the loader, where the dataset keeps a file open or draws from a
+in a notebook, where the dataset keeps a file open or draws from a
 generator that it keeps (masks of tokens would repeat in each epoch), and where a lambda or a local
 function is among what workers get, or a caller that is not in view may give one, as those of a
 package's function that no file of the project calls: spawned processes and those of a fork server
@@ -170,6 +170,7 @@ from torchlint.semantic.data.pickling import pickled
 from torchlint.semantic.question import question
 from torchlint.semantic.time.entry_points import called_out_of_view
 from torchlint.semantic.time.loops import LoopKind, loop_kind
+from torchlint.semantic.uses.observers import is_interactive
 from torchlint.semantic.values import definitions_behind
 from torchlint.semantic.values.accelerator import stays_on_host, trains_on_cpu
 from torchlint.semantic.values.apple import only_apple
@@ -202,7 +203,10 @@ _PER_GPU = (
     "sample, so measure."
 )
 _NOTE = "Random transforms draw from the workers' seeds, and each worker takes memory."
-_SPAWNED = "Where processes are spawned (Windows, macOS) the script needs a __main__ guard."
+_SPAWNED = (
+    "Where processes are spawned or come from a fork server (Windows, macOS, Python 3.14) the "
+    "script needs a __main__ guard."
+)
 _PICKLED = (
     "Where processes are spawned or come from a fork server (Windows, macOS, Python 3.14) a lambda "
     "or a local function that the loader is given cannot be sent."
@@ -296,13 +300,10 @@ def _pin(module: Module, node: cst.Call) -> str:
 
 def _fix(module: Module, node: cst.Call, dataset: cst.BaseExpression | None) -> Fix:
     """Return the fix, with all that workers change for this dataset, and what they need."""
-    notes = [_NOTE]
+    notes = [_NOTE, "" if has_main_guard(module) else _SPAWNED]
     safety = Safety.UNSAFE
-    guarded = has_main_guard(module)
-    if not guarded and _runs_on_import(module, node):
+    if is_interactive(module):
         safety = Safety.SUGGESTION
-    elif not guarded:
-        notes.append(_SPAWNED)
     sent = pickled(module, node)
     if sent is not True:
         safety = Safety.SUGGESTION
@@ -366,15 +367,6 @@ def _made_anew(module: Module, node: cst.Call) -> bool:
     return bool(module.loops(node)) or any(
         loop_kind(module, loop) is LoopKind.EPOCH for site in sites for loop in module.loops(site)
     )
-
-
-@question()
-def _runs_on_import(module: Module, node: cst.Call) -> bool:
-    """Say whether the file itself makes the loader when it is run or imported, without a guard."""
-    function = module.function(node)
-    if function is None:
-        return module.class_of(node) is None
-    return any(_runs_on_import(module, site) for site in call_sites(module, function))
 
 
 def _method(
