@@ -72,8 +72,8 @@ for index in range(4):
 ```
 
 ## Fix safety
-Unsafe: `len(list(loader))` becomes `len(loader)`, which draws no random numbers. For the rest no fix
-is offered: the loop that is meant goes through the data, the loop that is written samples first
+Unsafe: `len(list(loader))` becomes `len(loader)`, which draws no random numbers. For the rest no
+fix is offered: the loop that is meant goes through the data, the loop that is written samples first
 batches.
 
 ## Measure

@@ -94,19 +94,18 @@ for x in DataLoader(Files(root), batch_size=4, shuffle=True):
 
 ## Fix safety
 Unsafe: random transforms draw from the workers' seeds, so samples differ. Memory grows with each
-worker, what the dataset stores in itself stays in the worker, the workers of a loader that a
-loop makes start anew in each iteration, and where processes are spawned or come from a fork server
-(Windows, macOS, Python 3.14) the script needs a `__main__` guard. The order of a shuffle and the main generator
-stay the same. The same fix pins the memory of a loader that feeds an accelerator, and keeps the
-workers of one that is iterated in each epoch. The number of workers is that of another loader, or
-the file's own option or constant; else four, a start from which to measure. The fix is a suggestion
-in a notebook, where the dataset keeps a file open or draws from a
-generator that it keeps (masks of tokens would repeat in each epoch), and where a lambda or a local
-function is among what workers get, or a caller that is not in view may give one, as those of a
-package's function that no file of the project calls: spawned processes and those of a fork server
-(Linux from Python 3.14 on) need what can be pickled.
-There is none where a comment at the loader says what speaks against workers, or where the file
-reads what the dataset stored in itself.
+worker, what the dataset stores in itself stays in the worker, the workers of a loader that a loop
+makes start anew in each iteration, and where processes are spawned or come from a fork server
+(Windows, macOS, Python 3.14) the script needs a `__main__` guard. The order of a shuffle and the
+main generator stay the same. The same fix pins the memory of a loader that feeds an accelerator,
+and keeps the workers of one that is iterated in each epoch. The number of workers is that of
+another loader, or the file's own option or constant; else four, a start from which to measure. The
+fix is a suggestion in a notebook, where the dataset keeps a file open or draws from a generator
+that it keeps (masks of tokens would repeat in each epoch), and where a lambda or a local function
+is among what workers get, or a caller that is not in view may give one, as those of a package's
+function that no file of the project calls: spawned processes and those of a fork server (Linux from
+Python 3.14 on) need what can be pickled. There is none where a comment at the loader says what
+speaks against workers, or where the file reads what the dataset stored in itself.
 
 ## Measure
 Not timed: the gain depends on the cost of a sample and of a step, on the storage, and on the number
@@ -167,7 +166,6 @@ from torchlint.semantic.data.loaders import (
     pins_memory,
 )
 from torchlint.semantic.data.pickling import pickled
-from torchlint.semantic.question import question
 from torchlint.semantic.time.entry_points import called_out_of_view
 from torchlint.semantic.time.loops import LoopKind, loop_kind
 from torchlint.semantic.uses.observers import is_interactive

@@ -190,8 +190,8 @@ def only_returned(module: Module, target: cst.Name) -> list[cst.Name] | None:
     no="the number is used by code that is not followed, or bound twice",
 )
 def uses_of_number(module: Module, target: cst.Name) -> NumberUses | None:
-    """Return the reads of what an assignment in a loop binds to a plain name; None where not all who
-    may read it are known, or one may find something else under the name."""
+    """Return the reads of what an assignment in a loop binds to a plain name; None where not all
+    who may read it are known, or one may find something else under the name."""
     binding = module.small_statement(target)
     loops = module.loops(target)
     if not isinstance(binding, cst.Assign) or len(binding.targets) != 1 or not loops:
