@@ -100,12 +100,13 @@ makes start anew in each iteration, and where processes are spawned or come from
 main generator stay the same. The same fix pins the memory of a loader that feeds an accelerator,
 and keeps the workers of one that is iterated in each epoch. The number of workers is that of
 another loader, or the file's own option or constant; else four, a start from which to measure. The
-fix is a suggestion in a notebook, where the dataset keeps a file open or draws from a generator
-that it keeps (masks of tokens would repeat in each epoch), and where a lambda or a local function
-is among what workers get, or a caller that is not in view may give one, as those of a package's
-function that no file of the project calls: spawned processes and those of a fork server (Linux from
-Python 3.14 on) need what can be pickled. There is none where a comment at the loader says what
-speaks against workers, or where the file reads what the dataset stored in itself.
+fix is a suggestion where another file asks a configuration for the number, where the dataset keeps
+a file open or draws from a generator that it keeps (masks of tokens would repeat in each epoch),
+and where a lambda or a local function is among what workers get, or a caller that is not in view
+may give one, as those of a package's function that no file of the project calls: spawned processes
+and those of a fork server (Linux from Python 3.14 on) need what can be pickled. There is none where
+a comment at the loader says what speaks against workers, or where the file reads what the dataset
+stored in itself.
 
 ## Measure
 Not timed: the gain depends on the cost of a sample and of a step, on the storage, and on the number
@@ -166,9 +167,9 @@ from torchlint.semantic.data.loaders import (
     pins_memory,
 )
 from torchlint.semantic.data.pickling import pickled
+from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.time.entry_points import called_out_of_view
 from torchlint.semantic.time.loops import LoopKind, loop_kind
-from torchlint.semantic.uses.observers import is_interactive
 from torchlint.semantic.values import definitions_behind
 from torchlint.semantic.values.accelerator import stays_on_host, trains_on_cpu
 from torchlint.semantic.values.apple import only_apple
@@ -221,6 +222,8 @@ _ANEW = (
 )
 _IDLE = "`{word}` is 0 unless it is given, as now: give it, or change its default."
 _START = "4 is only a start to tune from."
+_SETTING = "The project has a setting for the number of workers: take that."
+_SETS = regex(r"[\"']num_workers[\"']|\.num_workers\b")
 _PINNED = "Each batch takes memory that cannot be swapped out."
 _KEPT = "The workers stay between the epochs, with the memory that they take."
 _DRAWN = (
@@ -300,8 +303,6 @@ def _fix(module: Module, node: cst.Call, dataset: cst.BaseExpression | None) -> 
     """Return the fix, with all that workers change for this dataset, and what they need."""
     notes = [_NOTE, "" if has_main_guard(module) else _SPAWNED]
     safety = Safety.UNSAFE
-    if is_interactive(module):
-        safety = Safety.SUGGESTION
     sent = pickled(module, node)
     if sent is not True:
         safety = Safety.SUGGESTION
@@ -320,6 +321,9 @@ def _fix(module: Module, node: cst.Call, dataset: cst.BaseExpression | None) -> 
     if _made_anew(module, node):
         notes.append(_ANEW)
     changes = _changes(module, node, notes)
+    if _START in notes and said_somewhere(module, _sets_workers):
+        safety = Safety.SUGGESTION
+        notes.append(_SETTING)
     bound = arguments_of(module, node, _LOADER)
     given = {id(bound.value(name)): value for name, value in changes.items()}
     args = [arg.with_changes(value=given.get(id(arg.value), arg.value)) for arg in node.args]
@@ -356,6 +360,11 @@ def _changes(module: Module, node: cst.Call, notes: list[str]) -> dict[str, cst.
         changes["persistent_workers"] = cst.parse_expression(code)
         notes.append(_KEPT)
     return changes
+
+
+def _sets_workers(text: str) -> bool:
+    """Say whether a file asks something for the number of workers, as a configuration."""
+    return "num_workers" in text and _SETS.search(text) is not None
 
 
 def _made_anew(module: Module, node: cst.Call) -> bool:

@@ -129,12 +129,16 @@ def _step(module: Module, line: cst.CSTNode) -> Step | None:
     if any(isinstance(each, (cst.Try, cst.TryStar)) for each in iteration):
         return None
     kept: list[tuple[cst.BaseExpression, str]] = []
+    numbers = [read.tensor for read in reads]
     for part, hint in parts:
         for node in _needed(module, part, reads):
             if node is None:
                 return None
-            kept.append((node, hint))
-    whole = all(any(node is read.tensor for node, _ in kept) for read in reads)
+            if isinstance(node, cst.Name) and hint == "value" and node not in numbers:
+                kept.append((node, f"kept_{node.value}"))
+            else:
+                kept.append((node, hint))
+    whole = all(any(node is each for node, _ in kept) for each in numbers)
     counted = isinstance(line.body[0], cst.AugAssign) and line.body[0].target is root
     looks = [each for each in reads_of(module, line, root.value) if each is not root or not counted]
     whole = whole and len(looks) == (0 if counted else 1)
