@@ -416,3 +416,43 @@ def test_a_torch_that_keeps_no_workers_is_asked_for_none(
 ) -> None:
     report = check(KEPT, codes=frozenset({"TL208"}), target_torch=target)
     assert [each.code for each in report.findings] == found
+
+
+CONFIGURED = """\
+import torch
+import torchvision
+from torch.utils.data import DataLoader
+from options import parsed
+
+model = torch.nn.Linear(3, 3).to("cuda")
+optimizer = torch.optim.SGD(model.parameters(), lr=parsed({}))
+
+
+def train(root):
+    {loop}photos = DataLoader(torchvision.datasets.ImageFolder(root), shuffle=True)
+    {indent}for x, _ in photos:
+        {indent}model(x.to("cuda")).sum().backward()
+        {indent}optimizer.step()
+
+
+train("photos")
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "loop", "safety"),
+    [
+        ("return given['lr']", "", Safety.UNSAFE),
+        ("return given['num_workers']", "", Safety.SUGGESTION),
+        ("num_workers = 2", "", Safety.UNSAFE),
+        ("return given['lr']", "for epoch in range(9):\n        ", Safety.SUGGESTION),
+    ],
+)
+def test_a_number_is_written_where_nothing_else_sets_it(
+    tmp_path: Path, options: str, loop: str, safety: Safety
+) -> None:
+    (tmp_path / "options.py").write_text(f"def parsed(given):\n    {options}\n")
+    source = CONFIGURED.replace("{loop}", loop).replace("{indent}", "    " if loop else "")
+    (tmp_path / "train.py").write_text(source)
+    report = check(source, codes=frozenset({"TL201"}), name="train.py", root=str(tmp_path))
+    assert [each.fix and each.fix.safety for each in report.findings] == [safety]

@@ -167,7 +167,6 @@ from torchlint.semantic.data.loaders import (
     pins_memory,
 )
 from torchlint.semantic.data.pickling import pickled
-from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.time.entry_points import called_out_of_view
 from torchlint.semantic.time.loops import LoopKind, loop_kind
 from torchlint.semantic.values import definitions_behind
@@ -322,7 +321,10 @@ def _fix(module: Module, node: cst.Call, dataset: cst.BaseExpression | None) -> 
         safety = Safety.SUGGESTION
         notes.append(_ANEW)
     changes = _changes(module, node, notes)
-    if _START in notes and said_somewhere(module, _sets_workers):
+    if _START in notes and (
+        _sets_workers(module.text)
+        or module.outside.others_say(_sets_workers, by_place=True) is True
+    ):
         safety = Safety.SUGGESTION
         notes.append(_SETTING)
     bound = arguments_of(module, node, _LOADER)
