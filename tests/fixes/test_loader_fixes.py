@@ -82,12 +82,17 @@ def test_a_loader_gets_all_that_goes_with_workers_in_one_edit() -> None:
     assert all(name in words for name in ("num_workers", "pin_memory", "persistent_workers"))
 
 
+IMPORTED = "from config import WORKERS\n"
+OTHER = "def other(it):\n    return DataLoader(ImageFolder(it), num_workers=WORKERS)"
+
+
 @pytest.mark.parametrize(
     ("parts", "workers"),
     [
         ({"params": "root, num_workers"}, "num_workers"),
         ({"params": "root, workers=2"}, "workers"),
         ({"top": "NUM_WORKERS = 8"}, "NUM_WORKERS"),
+        ({"top": IMPORTED + OTHER}, "WORKERS"),
         ({"before": "    other = DataLoader(ImageFolder(root), num_workers=6)"}, "6"),
         (
             {
@@ -138,6 +143,7 @@ def test_an_option_that_is_zero_unless_given_is_told(default: str, said: bool) -
     [
         {"params": "root, worker_id"},
         {"top": "NUM_WORKERS = 0"},
+        {"top": OTHER.replace("    return", f"    {IMPORTED}    return")},
         {"after": "    num_workers = 8"},
         {"before": "    if root:\n        num_workers = 8"},
         {"top": "def other(num_workers):\n    return num_workers"},
