@@ -155,7 +155,9 @@ def _raises(module: Module, root: cst.Name, line: cst.SimpleStatementLine) -> bo
         set_there and (isinstance(made, (cst.Dict, cst.DictComp)) or kind == "builtins.dict")
     )
     asked = [
-        each for each in module.within(line, cst.Subscript) if root_of(each, cst.Subscript) is root
+        each
+        for each in module.within(line, cst.Subscript)
+        if root_of(each, cst.Subscript) is root and not _is_key_of(made, each)
     ]
     # What a defaultdict makes for a new key need not have the next place.
     if isinstance(made, cst.Call) and kind == "collections.defaultdict":
@@ -163,6 +165,16 @@ def _raises(module: Module, root: cst.Name, line: cst.SimpleStatementLine) -> bo
         stored = 1 + (set_there and of_dict)
     places = len(asked) > stored
     return places or _may_raise(module, line) or _raises_within(module, line)
+
+
+def _is_key_of(made: cst.CSTNode | None, asked: cst.Subscript) -> bool:
+    """Say whether a dictionary is asked for a key that it was made with."""
+    match made, asked.slice:
+        case cst.Dict(elements), [cst.SubscriptElement(cst.Index(cst.SimpleString() as key))]:
+            return any(
+                isinstance(each, cst.DictElement) and key.deep_equals(each.key) for each in elements
+            )
+    return False
 
 
 def _may_raise(module: Module, node: cst.CSTNode) -> bool:
