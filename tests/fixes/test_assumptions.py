@@ -357,7 +357,7 @@ UNKNOWN = PROGRAM.replace("persistent_workers=True", "collate_fn=dataset.join")
     [
         ("", True),
         ("class Graph:\n    def to(self, device):\n        return self\n", False),
-        ("import dgl\n", False),
+        ("import dgl\n", True),
         ("def join(texts):\n    return tokenizer(texts, return_tensors='pt')\n", False),
         (
             "class Box:\n    def to(self, device, non_blocking=False):\n        return self\n",

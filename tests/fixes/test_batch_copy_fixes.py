@@ -135,9 +135,16 @@ def test_the_loader_stays(new: str, moves: int) -> None:
     assert after.replace(", non_blocking=True", "") == before
 
 
-def test_a_whole_batch_that_may_be_no_tensor_is_left_to_people() -> None:
-    before = program("for batch in loader:\n    batch = batch.to(device)\n    x, y = batch\n")
-    assert repaired(before) == before
+OWN = "\n\nclass Graph:\n    def to(self, device):\n        return self\n"
+TAKES = "\n\nclass Graph:\n    def to(self, device, non_blocking=False):\n        return self\n"
+
+
+@pytest.mark.parametrize(("beside", "moves"), [("", 1), (TAKES, 1), (OWN, 0)])
+def test_a_whole_batch_may_be_no_tensor(beside: str, moves: int) -> None:
+    loop = "for batch in loader:\n    batch = batch.to(device)\n    x, y = batch\n"
+    before = program(loop) + beside
+    assert not fixed(before, "safe", codes=frozenset({"TL103"})).after
+    assert repaired(before).count("non_blocking=True") == moves
 
 
 def test_moves_with_work_between_them_have_one_fix_too() -> None:
@@ -282,6 +289,11 @@ def test_a_loader_that_is_found_in_two_ways_is_pinned_once() -> None:
 
 UNSURE = """\
 import torch
+
+
+class Graph:
+    def to(self, device):
+        return self
 
 
 def gathered(x, z, device, model):

@@ -8,6 +8,7 @@ of its own, and two devices in one operation raise: so a tensor that was left be
 from __future__ import annotations
 
 import textwrap
+from pathlib import Path
 
 import pytest
 
@@ -489,3 +490,39 @@ def test_what_is_always_given_gives_its_device_inside_of_any_test() -> None:
     text = MAYBE_NONE.format("torch.Tensor", "if x.dim() == 2").replace(" = None):", "):")
     after = fixed(text, "unsafe", codes=frozenset({"TL102"})).after
     assert "torch.arange(4, device=label.device)" in after
+
+
+CAUSAL = """\
+import torch
+from torch import nn
+{line}
+
+
+class Decoder(nn.Module):
+    def mask(self, size):
+        mask = torch.triu(torch.ones(size, size)) == 1
+        mask = mask.float().masked_fill(mask == 0, float("-inf"))
+        return mask.to({device})
+
+    def forward(self, x):
+        return x + self.mask(x.shape[0])
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "device", "made"),
+    [
+        ("from config import DEVICE", "DEVICE", True),
+        ("import config", "config.DEVICE", True),
+        ("from config import *", "DEVICE", False),
+        ("def chosen():\n    from config import DEVICE", "DEVICE", False),
+    ],
+)
+def test_a_device_that_an_import_binds_is_seen_in_each_function(
+    tmp_path: Path, line: str, device: str, made: bool
+) -> None:
+    (tmp_path / "config.py").write_text("import torch\n\nDEVICE = torch.device('cuda')\n")
+    source = CAUSAL.format(line=line, device=device)
+    codes = frozenset({"TL102"})
+    report = fixed(source, "unsafe", codes=codes, name="net.py", root=str(tmp_path))
+    assert (f"torch.ones(size, size, device={device})" in report.after) is made

@@ -82,12 +82,17 @@ def test_a_loader_gets_all_that_goes_with_workers_in_one_edit() -> None:
     assert all(name in words for name in ("num_workers", "pin_memory", "persistent_workers"))
 
 
+IMPORTED = "from config import WORKERS\n"
+OTHER = "def other(it):\n    return DataLoader(ImageFolder(it), num_workers=WORKERS)"
+
+
 @pytest.mark.parametrize(
     ("parts", "workers"),
     [
         ({"params": "root, num_workers"}, "num_workers"),
         ({"params": "root, workers=2"}, "workers"),
         ({"top": "NUM_WORKERS = 8"}, "NUM_WORKERS"),
+        ({"top": IMPORTED + OTHER}, "WORKERS"),
         ({"before": "    other = DataLoader(ImageFolder(root), num_workers=6)"}, "6"),
         (
             {
@@ -138,6 +143,7 @@ def test_an_option_that_is_zero_unless_given_is_told(default: str, said: bool) -
     [
         {"params": "root, worker_id"},
         {"top": "NUM_WORKERS = 0"},
+        {"top": OTHER.replace("    return", f"    {IMPORTED}    return")},
         {"after": "    num_workers = 8"},
         {"before": "    if root:\n        num_workers = 8"},
         {"top": "def other(num_workers):\n    return num_workers"},
@@ -202,8 +208,10 @@ def test_a_function_of_a_file_without_a_guard_needs_one_in_the_script() -> None:
     assert "guard" in note
 
 
-def test_a_script_without_a_guard_gets_a_suggestion() -> None:
-    assert fix_of(bottom="train('photos')")[0] is Safety.SUGGESTION
+def test_a_script_without_a_guard_is_told_of_it() -> None:
+    safety, note = fix_of(bottom="train('photos')")
+    assert safety is Safety.UNSAFE
+    assert "guard" in note
 
 
 def test_a_dataset_that_stores_in_itself_is_named() -> None:
@@ -414,3 +422,43 @@ def test_a_torch_that_keeps_no_workers_is_asked_for_none(
 ) -> None:
     report = check(KEPT, codes=frozenset({"TL208"}), target_torch=target)
     assert [each.code for each in report.findings] == found
+
+
+CONFIGURED = """\
+import torch
+import torchvision
+from torch.utils.data import DataLoader
+from options import parsed
+
+model = torch.nn.Linear(3, 3).to("cuda")
+optimizer = torch.optim.SGD(model.parameters(), lr=parsed({}))
+
+
+def train(root):
+    {loop}photos = DataLoader(torchvision.datasets.ImageFolder(root), shuffle=True)
+    {indent}for x, _ in photos:
+        {indent}model(x.to("cuda")).sum().backward()
+        {indent}optimizer.step()
+
+
+train("photos")
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "loop", "safety"),
+    [
+        ("return given['lr']", "", Safety.UNSAFE),
+        ("return given['num_workers']", "", Safety.SUGGESTION),
+        ("num_workers = 2", "", Safety.UNSAFE),
+        ("return given['lr']", "for epoch in range(9):\n        ", Safety.SUGGESTION),
+    ],
+)
+def test_a_number_is_written_where_nothing_else_sets_it(
+    tmp_path: Path, options: str, loop: str, safety: Safety
+) -> None:
+    (tmp_path / "options.py").write_text(f"def parsed(given):\n    {options}\n")
+    source = CONFIGURED.replace("{loop}", loop).replace("{indent}", "    " if loop else "")
+    (tmp_path / "train.py").write_text(source)
+    report = check(source, codes=frozenset({"TL201"}), name="train.py", root=str(tmp_path))
+    assert [each.fix and each.fix.safety for each in report.findings] == [safety]

@@ -248,3 +248,39 @@ def evaluate(model, loader, context):
 """
     after = fixed(f"import torch\n\n\n{loop}", "unsafe", codes=frozenset({"TL501"})).after
     assert ("torch.no_grad()" in after) is not bool(comment)
+
+
+IN_A_ROW = """\
+import torch
+from torch import nn
+from somewhere import mixed
+
+
+class Part(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(4, 4)
+
+    def forward(self, x, other=None):
+        return self.out(x) if other is None else mixed(self.out(x), other)
+
+
+first, second, third = Part(), Part(), Part()
+for row in torch.rand(16, 4):
+    made = first(row)
+{between}    pred = second(row, made)
+    pred = third(pred)
+    print(pred.detach().numpy())
+"""
+
+
+@pytest.mark.parametrize(
+    ("between", "together"),
+    [("", True), ("    mixed(made)\n", False), ("    # of its row\n", False)],
+)
+def test_models_that_run_for_the_next_one_alone_go_with_it(between: str, together: bool) -> None:
+    after = changed(IN_A_ROW.format(between=between))
+    block = (
+        "    with torch.no_grad():\n        made = first(row)\n        pred = second(row, made)\n"
+    )
+    assert (block in after) is together

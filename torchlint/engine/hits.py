@@ -39,6 +39,7 @@ from torchlint.semantic.module import Module
 from torchlint.semantic.project.outside import Outside
 from torchlint.semantic.time.heat import cannot_run
 from torchlint.semantic.uses.assumptions import broken
+from torchlint.semantic.uses.observers import clock_after
 from torchlint.source.python import MisreadError
 
 _IMPORTED = (
@@ -50,6 +51,9 @@ _RECORD = (
     "The file stands among what programs wrote, and may be a copy that says how a run was made."
 )
 
+_TIMED = "A clock read behind it no longer includes the wait."
+_WAITS = frozenset(("wait", "copy", "host", "upload"))
+"""Effects of what the host waits for, and of what takes its time."""
 _FAILS = "This code ends in an error, so that nothing is gained."
 
 Found = tuple[tuple[Finding, ...], tuple[Note, ...]]
@@ -153,7 +157,17 @@ def _reported(
     if not isinstance(hit, Hit) or not isinstance(hit.node, cst.CSTNode):
         raise TypeError(f"a check yields Hit(node, ...), not {type(hit).__name__}")
     message_of(rule, hit)
-    return _proven(module, replace(hit, fix=None) if rule.code in unfixable else hit, strict)
+    hit = _proven(module, replace(hit, fix=None) if rule.code in unfixable else hit, strict)
+    fix = hit.fix
+    if (
+        fix is None
+        or fix.safety is not Safety.UNSAFE
+        or rule.effect not in _WAITS
+        or "clock" in fix.note
+        or clock_after(module, hit.node) is None
+    ):
+        return hit
+    return replace(hit, fix=replace(fix, note=one_sentence((fix.note, _TIMED))))
 
 
 def _proven(module: Module, hit: Hit, strict: bool) -> Hit:

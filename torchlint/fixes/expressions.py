@@ -24,6 +24,9 @@ def detached(module: Module, tensor: cst.BaseExpression) -> cst.BaseExpression:
             return tensor
         case cst.Attribute(attr=cst.Name("data")):
             return tensor
+        case cst.Call(cst.Attribute(cst.Call() | cst.Attribute() as inner, cst.Name(method)), []):
+            if not method.endswith("_") and detached(module, inner) is inner:
+                return tensor
     return method_call(tensor, "detach")
 
 

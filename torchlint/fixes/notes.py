@@ -7,8 +7,6 @@ from collections.abc import Iterable, Mapping
 from torchlint.base.finding import Safety
 from torchlint.fixes.fix import Fix, NodeEdit
 
-TIMED = "A clock read behind it no longer includes the wait."
-
 
 def one_sentence(notes: Iterable[str]) -> str:
     """Return one sentence that says what all notes say: the note of a fix that several things make

@@ -72,8 +72,9 @@ for index in range(4):
 ```
 
 ## Fix safety
-No fix is offered: the loop that is meant goes through the data, the loop that is written samples
-first batches.
+Unsafe: `len(list(loader))` becomes `len(loader)`, which draws no random numbers. For the rest no
+fix is offered: the loop that is meant goes through the data, the loop that is written samples first
+batches.
 
 ## Measure
 Two steps, each of which starts a worker process in Bad; Good starts one for both. A gain can be
@@ -86,7 +87,19 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Grade, Hit, Module, Rule, Severity, conditions_around, heat_of, inferred
+from torchlint.rule import (
+    Fix,
+    Grade,
+    Hit,
+    Module,
+    Replace,
+    Rule,
+    Safety,
+    Severity,
+    conditions_around,
+    heat_of,
+    inferred,
+)
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.guards import throttled
 from torchlint.semantic.code.tree import has_star
@@ -100,6 +113,10 @@ _LISTS = ("builtins.list", "builtins.tuple")
 _COUNTED = (
     "`{count}` reads all data once more to count the batches; len({loader}) knows their number, or "
     "count them in the loop that reads them."
+)
+_NOT_READ = (
+    "The pass over the data drew random numbers, which are others then; a loader without a length "
+    "raises."
 )
 
 rule = Rule(
@@ -152,7 +169,10 @@ def check_counted(node: cst.Call, module: Module) -> Iterator[Hit]:
     if counted and not any(isinstance(a, cst.Assert) for a in module.ancestors(node)):
         words = {"count": module.shown(node), "loader": module.shown(loader)}
         again = heat_of(module, node).grade is not Grade.COLD
-        yield Hit(node, words, message=_COUNTED, severity=None if again else Severity.INFO)
+        edit = Replace(node.args[0].value, loader)
+        fix = Fix((edit,), Safety.UNSAFE, "Ask the loader for its length", _NOT_READ)
+        severity = None if again else Severity.INFO
+        yield Hit(node, words, fix, severity, message=_COUNTED)
 
 
 def _takes_one(module: Module, node: cst.Call) -> bool:

@@ -94,19 +94,19 @@ for x in DataLoader(Files(root), batch_size=4, shuffle=True):
 
 ## Fix safety
 Unsafe: random transforms draw from the workers' seeds, so samples differ. Memory grows with each
-worker, what the dataset stores in itself stays in the worker, the workers of a loader that a
-loop makes start anew in each iteration, and where processes are spawned
-(Windows, macOS) the script needs a `__main__` guard. The order of a shuffle and the main generator
-stay the same. The same fix pins the memory of a loader that feeds an accelerator, and keeps the
-workers of one that is iterated in each epoch. The number of workers is that of another loader, or
-the file's own option or constant; else four, a start from which to measure. The fix is a suggestion
-where a script without a guard makes the loader, where the dataset keeps a file open or draws from a
-generator that it keeps (masks of tokens would repeat in each epoch), and where a lambda or a local
-function is among what workers get, or a caller that is not in view may give one, as those of a
-package's function that no file of the project calls: spawned processes and those of a fork server
-(Linux from Python 3.14 on) need what can be pickled.
-There is none where a comment at the loader says what speaks against workers, or where the file
-reads what the dataset stored in itself.
+worker, what the dataset stores in itself stays in the worker, and where processes are spawned or
+come from a fork server (Windows, macOS, Python 3.14) the script needs a `__main__` guard. The order
+of a shuffle and the main generator stay the same. The same fix pins the memory of a loader that
+feeds an accelerator, and keeps the workers of one that is iterated in each epoch. The number of
+workers is that of another loader, or the file's own option or constant; else four, a start from
+which to measure. The fix is a suggestion where a loop makes the loader, whose workers start anew in
+each iteration, where another file asks a configuration for the number, where the dataset keeps a
+file open or draws from a generator that it keeps (masks of tokens would repeat in each epoch), and
+where a lambda or a local function is among what workers get, or a caller that is not in view may
+give one, as those of a package's function that no file of the project calls: spawned processes and
+those of a fork server (Linux from Python 3.14 on) need what can be pickled. There is none where a
+comment at the loader says what speaks against workers, or where the file reads what the dataset
+stored in itself.
 
 ## Measure
 Not timed: the gain depends on the cost of a sample and of a step, on the storage, and on the number
@@ -167,7 +167,6 @@ from torchlint.semantic.data.loaders import (
     pins_memory,
 )
 from torchlint.semantic.data.pickling import pickled
-from torchlint.semantic.question import question
 from torchlint.semantic.time.entry_points import called_out_of_view
 from torchlint.semantic.time.loops import LoopKind, loop_kind
 from torchlint.semantic.values import definitions_behind
@@ -202,7 +201,10 @@ _PER_GPU = (
     "sample, so measure."
 )
 _NOTE = "Random transforms draw from the workers' seeds, and each worker takes memory."
-_SPAWNED = "Where processes are spawned (Windows, macOS) the script needs a __main__ guard."
+_SPAWNED = (
+    "Where processes are spawned or come from a fork server (Windows, macOS, Python 3.14) the "
+    "script needs a __main__ guard."
+)
 _PICKLED = (
     "Where processes are spawned or come from a fork server (Windows, macOS, Python 3.14) a lambda "
     "or a local function that the loader is given cannot be sent."
@@ -219,6 +221,8 @@ _ANEW = (
 )
 _IDLE = "`{word}` is 0 unless it is given, as now: give it, or change its default."
 _START = "4 is only a start to tune from."
+_SETTING = "The project has a setting for the number of workers: take that."
+_SETS = regex(r"[\"']num_workers[\"']|\.num_workers\b")
 _PINNED = "Each batch takes memory that cannot be swapped out."
 _KEPT = "The workers stay between the epochs, with the memory that they take."
 _DRAWN = (
@@ -296,13 +300,8 @@ def _pin(module: Module, node: cst.Call) -> str:
 
 def _fix(module: Module, node: cst.Call, dataset: cst.BaseExpression | None) -> Fix:
     """Return the fix, with all that workers change for this dataset, and what they need."""
-    notes = [_NOTE]
+    notes = [_NOTE, "" if has_main_guard(module) else _SPAWNED]
     safety = Safety.UNSAFE
-    guarded = has_main_guard(module)
-    if not guarded and _runs_on_import(module, node):
-        safety = Safety.SUGGESTION
-    elif not guarded:
-        notes.append(_SPAWNED)
     sent = pickled(module, node)
     if sent is not True:
         safety = Safety.SUGGESTION
@@ -319,8 +318,15 @@ def _fix(module: Module, node: cst.Call, dataset: cst.BaseExpression | None) -> 
         safety = Safety.SUGGESTION
         notes.append(_OPEN)
     if _made_anew(module, node):
+        safety = Safety.SUGGESTION
         notes.append(_ANEW)
     changes = _changes(module, node, notes)
+    if _START in notes and (
+        _sets_workers(module.text)
+        or module.outside.others_say(_sets_workers, by_place=True) is True
+    ):
+        safety = Safety.SUGGESTION
+        notes.append(_SETTING)
     bound = arguments_of(module, node, _LOADER)
     given = {id(bound.value(name)): value for name, value in changes.items()}
     args = [arg.with_changes(value=given.get(id(arg.value), arg.value)) for arg in node.args]
@@ -359,6 +365,11 @@ def _changes(module: Module, node: cst.Call, notes: list[str]) -> dict[str, cst.
     return changes
 
 
+def _sets_workers(text: str) -> bool:
+    """Say whether a file asks something for the number of workers, as a configuration."""
+    return "num_workers" in text and _SETS.search(text) is not None
+
+
 def _made_anew(module: Module, node: cst.Call) -> bool:
     """Say whether a loop makes the loader, or calls in each epoch the function that makes it."""
     function = module.function(node)
@@ -366,15 +377,6 @@ def _made_anew(module: Module, node: cst.Call) -> bool:
     return bool(module.loops(node)) or any(
         loop_kind(module, loop) is LoopKind.EPOCH for site in sites for loop in module.loops(site)
     )
-
-
-@question()
-def _runs_on_import(module: Module, node: cst.Call) -> bool:
-    """Say whether the file itself makes the loader when it is run or imported, without a guard."""
-    function = module.function(node)
-    if function is None:
-        return module.class_of(node) is None
-    return any(_runs_on_import(module, site) for site in call_sites(module, function))
 
 
 def _method(

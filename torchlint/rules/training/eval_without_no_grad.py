@@ -470,16 +470,18 @@ def _is_first(module: Module, node: cst.Call) -> bool:
 
 
 def _fix(module: Module, node: cst.Call, heat: Heat) -> Fix | None:
-    """Decorate the function, or wrap the loop where the function also trains."""
+    """Decorate the function, or wrap the loop where the function also trains, or has a block of its
+    own already."""
     torch = name_for_module(module, "torch", "torch")
     need, function = NeedImport("torch", torch), module.function(node)
     loops = module.within(function or module.root, cst.For, cst.While)
     trains = any(loop_kind(module, loop) in (LoopKind.TRAIN, LoopKind.EPOCH) for loop in loops)
     calls = module.within(function or module.root, cst.Call)
     trains = trains or any(method_called(each) in ("backward", "grad") for each in calls)
+    spoken = function is not None and _SPOKEN.search(module.source_of(function)) is not None
     if (
         function is not None
-        and not trains
+        and not (trains or spoken)
         and not function.decorators
         and function.asynchronous is None
     ):
@@ -487,7 +489,7 @@ def _fix(module: Module, node: cst.Call, heat: Heat) -> Fix | None:
         title = "Decorate the function with torch.no_grad()"
         return without_graph(module, title, edits, [function], evaluates=True)
     if not isinstance(heat.loop, LOOPS):
-        return None
+        return around(module, node, partial(_in_vain, module)) if spoken else None
     item = cst.WithItem(cst.parse_expression(f"{torch}.no_grad()"))
     wrapped = cst.With([item], cst.IndentedBlock([heat.loop.with_changes(leading_lines=[])]))
     title = "Wrap the loop in torch.no_grad()"

@@ -116,16 +116,16 @@ samples by itself, or that torch has just made it, and every use of it is known.
 orders the copy before its use. Safe in an ordinary program where the device is whatever the program
 chooses, and what a loader or a caller hands out is taken for tensors; `torchlint fix` says so. It
 is unsafe where the project names another accelerator, or has objects whose `.to` takes no
-`non_blocking` (graphs, encodings, a class of its own); where the call casts as well, as the cast
-then runs on the device; where the host's tensor may be written again, or goes to code that could;
-and for what a function has made of a batch, unless it is used as a tensor. Of a whole batch it is
-only a suggestion, and where the project makes loaders, of which none that may pin its memory is
-known to make the batch, as the copy would wait all the same. Moves that stand side by side are one
-fix, as safe as the least safe of them, and only shown where one of the same statement may be no
-tensor; they are unsafe where a clock is read before the model runs, as it then no longer includes
-the copy. Where their loader, wherever in the project it is made, has workers and
-does not pin, the fix pins its memory too. A fix that changes several files is written as a
-whole or not at all.
+`non_blocking` (encodings, a class of its own); where the call casts as well, as the cast then runs
+on the device; where the host's tensor may be written again, or goes to code that could; for a whole
+batch, and for what a function has made of one, unless it is used as a tensor. It is only a
+suggestion for a whole batch of such a project, and where the project makes loaders, of which none
+that may pin its memory is known to make the batch, as the copy would wait all the same. Moves that
+stand side by side are one fix, as safe as the least safe of them, and only shown where one of the
+same statement may be no tensor; they are unsafe where a clock is read before the model runs, as it
+then no longer includes the copy. Where their loader, wherever in the project it is made, has
+workers and does not pin, the fix pins its memory too. A fix that changes several files is written
+as a whole or not at all.
 
 ## Measure
 An epoch of 8 steps, on batches that are pinned beforehand where there is a GPU. Each step leaves a
@@ -220,6 +220,7 @@ from torchlint.semantic.uses.assumptions import (
     PINNED,
     TORCH,
     changed_torch,
+    own_batches,
 )
 from torchlint.semantic.uses.network_waits import network_wait
 from torchlint.semantic.uses.observers import clock_after
@@ -583,12 +584,13 @@ def _may_change(module: Module, transfer: Transfer) -> set[tuple[str, str]] | No
     """Return the keys of what a copy without waiting may change, each with what is to be taken for
     granted that it does not, empty for nothing; None where what is moved may well be no tensor."""
     tensor = inferred(module, transfer.source).kind == "tensor"
-    if not tensor and not is_part_of_batch(module, transfer.source):
+    whole = not tensor and not is_part_of_batch(module, transfer.source)
+    if whole and own_batches(module):
         return None
     overlap = may_overlap(module, transfer)
     proven = certainly_tensor(module, transfer.source) and not changed_torch(module)
     whys = {
-        ("object", "" if overlap is None else TORCH if proven else BATCHES),
+        ("object", "" if whole or overlap is None else TORCH if proven else BATCHES),
         ("written", FRAMES if overlap else ""),
     }
     if transfer.dtype is not None:

@@ -104,7 +104,6 @@ import libcst as cst
 from torchlint.fixes.after_loop import done_after_loop, rare_reads_as_numbers
 from torchlint.fixes.expressions import detached, method_call
 from torchlint.fixes.log_every_n import log_every_n, logged_every
-from torchlint.fixes.notes import TIMED
 from torchlint.fixes.reads_together import alone, read_at_once, shown_if_in_vain
 from torchlint.rule import (
     Fix,
@@ -137,7 +136,6 @@ from torchlint.semantic.device.host_reads import HostRead, number_kind, scalar_r
 from torchlint.semantic.uses.assumptions import FRAMES, LOSSES, TORCH
 from torchlint.semantic.uses.meters import meter_in_numpy, meter_on_host
 from torchlint.semantic.uses.number_uses import uses_of_number
-from torchlint.semantic.uses.observers import clock_after
 from torchlint.semantic.uses.unavoidable_syncs import (
     iteration_waits,
     waited_before,
@@ -317,7 +315,6 @@ def _throttled(module: Module, call: cst.Call) -> Fix | None:
     notes = [
         _LOGGED_EVERY_N,
         f"The step still waits for `{module.shown(stays[0])}`." if stays else "",
-        TIMED if clock_after(module, call) is not None else "",
     ]
     title = f"Log every {LOG_EVERY} steps"
     return Fix(edits, Safety.UNSAFE, title, one_sentence(notes), logs_every_n=True)
@@ -362,7 +359,6 @@ def _where_logged(module: Module, read: HostRead) -> Fix | None:
     reads = rare_reads_as_numbers(module, target, uses, kind)
     edits = (Replace(read.node, kept), *reads, *logs)
     notes = [_LOGGED_EVERY_N if logs else ""]
-    notes.append(TIMED if clock_after(module, read.node) is not None else "")
     notes.append(_WHOLE_PART if kind == "int" else "")
     # Other files may take a name of the file's top level, and find a tensor there.
     notes.append(_HELD if module.function(read.node) is None else "")

@@ -174,14 +174,12 @@ loader = [(torch.randn(64, 256, device=device), torch.randint(3, (64,), device=d
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 import libcst as cst
 
 from torchlint.fixes.after_loop import done_after_loop
 from torchlint.fixes.before_loop import elements_on_host
 from torchlint.fixes.log_every_n import logged_every
-from torchlint.fixes.notes import TIMED
 from torchlint.fixes.reads_together import LOGGED, alone, in_vain, read_at_once, shown_if_in_vain
 from torchlint.rule import (
     Fix,
@@ -246,7 +244,6 @@ from torchlint.semantic.uses.host_needs import (
     sizes,
     taken_by_another_package,
 )
-from torchlint.semantic.uses.observers import clock_after
 from torchlint.semantic.uses.unavoidable_syncs import waited_before, waits_for_the_same
 from torchlint.semantic.uses.unchanged_values import changed_below
 
@@ -485,10 +482,7 @@ def _put_off(module: Module, read: HostRead) -> Fix | None:
     ):
         return later
     kept = done_after_loop(module, LOG_EVERY, read, LOGGED_EVERY_N)
-    found = kept if kept is not None and kept.safety is Safety.SAFE else later or kept
-    if found is None or found.safety is Safety.SAFE or clock_after(module, read.node) is None:
-        return found
-    return replace(found, note=one_sentence((found.note, TIMED)))
+    return kept if kept is not None and kept.safety is Safety.SAFE else later or kept
 
 
 @rule.on(cst.Subscript)

@@ -204,11 +204,13 @@ class Names:
     # -- asking ------------------------------------------------------------------------------------
 
     def sole_definition(self, node: cst.CSTNode | None) -> cst.BaseExpression | None:
-        """Return the expression that a plain name is assigned in its one and only binding."""
+        """Return the expression that a plain name is assigned in its one and only binding, also
+        beside others: ``a, b = 0, []``."""
         if not isinstance(node, cst.Name):
             return None
         _, bindings = self.bindings(node.value, node)
-        return bindings[0].value if len(bindings) == 1 and bindings[0].kind == "assign" else None
+        alone = len(bindings) == 1 and bindings[0].kind in ("assign", "unpack")
+        return bindings[0].value if alone else None
 
     def bindings(self, name: str, at: cst.CSTNode) -> tuple[cst.CSTNode | None, list[Binding]]:
         """Return the scope in which `name`, used at `at`, is bound, and its bindings there."""

@@ -1,8 +1,9 @@
 """Which assignments of a plain name a read may see, and which reads see an assignment.
 
 The answer follows the blocks of one function: an ``if`` may or may not bind, a loop's body may have
-run before, and of a ``try`` any part. What is bound by anything but a plain assignment (a
-parameter, a loop, ``with … as``) is told by the node that binds it.
+run before, to its end where nothing leaves it earlier, and of a ``try`` any part. What is bound by
+anything but a plain assignment (a parameter, a loop, ``with … as``) is told by the node that binds
+it.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ class Reaching:
         self._memory: dict[cst.Name, Definitions] = {}
         self._reads: dict[tuple[cst.CSTNode, str], dict[cst.CSTNode, dict[cst.Name, int]]] = {}
         self._parameters: dict[cst.CSTNode, frozenset[str]] | None = None
+        self._jumped: frozenset[cst.CSTNode | None] | None = None
 
     def definitions(self, read: cst.Name) -> list[cst.CSTNode]:
         """Return the nodes that may have bound what a read of a name (or ``x += …``) finds.
@@ -177,8 +179,21 @@ class Reaching:
             i.asname and self._binds(i.asname, name) for i in part.items
         ):
             return self._bound_by(part.body, name, found)
+        if isinstance(part, LOOPS) and part.orelse is None and not self._is_jumped_in(part):
+            self._bound_by(part.body, name, found)
+            part = part.target if isinstance(part, cst.For) else part.test
         self._all_writes(part, name, found)
         return False
+
+    def _is_jumped_in(self, loop: cst.CSTNode) -> bool:
+        """Say whether an iteration of a loop may end elsewhere than at the end of its body."""
+        if self._jumped is None:
+            jumps = self.tree.nodes(cst.Break, cst.Continue)
+            self._jumped = frozenset(
+                next((each for each in self.tree.ancestors(jump) if isinstance(each, LOOPS)), None)
+                for jump in jumps
+            )
+        return loop in self._jumped
 
     def _never_ends(self, suite: cst.CSTNode) -> bool:
         """Say whether what comes behind a block is never reached from it."""

@@ -129,12 +129,16 @@ def _step(module: Module, line: cst.CSTNode) -> Step | None:
     if any(isinstance(each, (cst.Try, cst.TryStar)) for each in iteration):
         return None
     kept: list[tuple[cst.BaseExpression, str]] = []
+    numbers = [read.tensor for read in reads]
     for part, hint in parts:
         for node in _needed(module, part, reads):
             if node is None:
                 return None
-            kept.append((node, hint))
-    whole = all(any(node is read.tensor for node, _ in kept) for read in reads)
+            if isinstance(node, cst.Name) and hint == "value" and node not in numbers:
+                kept.append((node, f"kept_{node.value}"))
+            else:
+                kept.append((node, hint))
+    whole = all(any(node is each for node, _ in kept) for each in numbers)
     counted = isinstance(line.body[0], cst.AugAssign) and line.body[0].target is root
     looks = [each for each in reads_of(module, line, root.value) if each is not root or not counted]
     whole = whole and len(looks) == (0 if counted else 1)
@@ -151,7 +155,9 @@ def _raises(module: Module, root: cst.Name, line: cst.SimpleStatementLine) -> bo
         set_there and (isinstance(made, (cst.Dict, cst.DictComp)) or kind == "builtins.dict")
     )
     asked = [
-        each for each in module.within(line, cst.Subscript) if root_of(each, cst.Subscript) is root
+        each
+        for each in module.within(line, cst.Subscript)
+        if root_of(each, cst.Subscript) is root and not _is_key_of(made, each)
     ]
     # What a defaultdict makes for a new key need not have the next place.
     if isinstance(made, cst.Call) and kind == "collections.defaultdict":
@@ -159,6 +165,16 @@ def _raises(module: Module, root: cst.Name, line: cst.SimpleStatementLine) -> bo
         stored = 1 + (set_there and of_dict)
     places = len(asked) > stored
     return places or _may_raise(module, line) or _raises_within(module, line)
+
+
+def _is_key_of(made: cst.CSTNode | None, asked: cst.Subscript) -> bool:
+    """Say whether a dictionary is asked for a key that it was made with."""
+    match made, asked.slice:
+        case cst.Dict(elements), [cst.SubscriptElement(cst.Index(cst.SimpleString() as key))]:
+            return any(
+                isinstance(each, cst.DictElement) and key.deep_equals(each.key) for each in elements
+            )
+    return False
 
 
 def _may_raise(module: Module, node: cst.CSTNode) -> bool:

@@ -233,9 +233,9 @@ def _is_global(module: Module, name: str, here: cst.FunctionDef | None) -> bool:
         and module.class_of(write) is None
         and module.parent(module.statement(write)) is module.root
     ]
-    return len(top) == len(writes) == 1 or (
-        bool(top or writes) and bool(reads_of(module, here, name))
-    )
+    if not writes:  # An import may bind it.
+        return bool(module.names.bindings(name, here)[1])
+    return len(top) == len(writes) == 1 or bool(reads_of(module, here, name))
 
 
 # -- what a loader lacks --------------------------------------------------------------------------

@@ -71,17 +71,17 @@ _AUTOCASTS = Wording(regex(r"set_autocast_\w*(?:dtype|cache)"), ("set_autocast_"
 _LIGHTNING = regex(r"^[^\S\n]*(?:from|import)\s+(?:pytorch_)?lightning\b", re.MULTILINE)
 _OWN_BATCHES = Wording(
     regex(
-        r"^[ \t]+def (?:to|cuda)\((?![^)]*(?:non_blocking|\*\*))|\b(?:dgl|torch_geometric)\b"
+        r"^[ \t]+def (?:to|cuda)\((?![^)]*(?:non_blocking|\*\*))"
         r"|\b(?:pytorch3d|detectron2)\b|\bBlockMask\b|\bBatchEncoding\b|\breturn_tensors\b",
         re.MULTILINE,
     ),
     (
-        *("def to(", "def cuda(", "dgl", "torch_geometric", "pytorch3d", "detectron2"),
+        *("def to(", "def cuda(", "pytorch3d", "detectron2"),
         *("BlockMask", "BatchEncoding", "return_tensors"),
     ),
 )
-"""Words without which what a program moves takes ``non_blocking``: graphs, encodings, classes with
-a ``to`` of their own."""
+"""Words without which what a program moves takes ``non_blocking``, as graphs of dgl and
+torch_geometric do: encodings, classes with a ``to`` of their own."""
 _OWN_LOSSES = Wording(regex(r"^[ \t]+def item\(", re.MULTILINE), ("def item(",))
 """Words without which what has an ``item`` is torch's or NumPy's."""
 _FRAMES = Wording(

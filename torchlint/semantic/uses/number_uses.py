@@ -16,6 +16,7 @@ from torchlint.semantic.code.bindings import binds_globally
 from torchlint.semantic.code.flow import call_sites, callees_of, escapes, reads_of, writes_of
 from torchlint.semantic.code.guards import throttled
 from torchlint.semantic.code.named_tests import names
+from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, callee
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -189,8 +190,8 @@ def only_returned(module: Module, target: cst.Name) -> list[cst.Name] | None:
     no="the number is used by code that is not followed, or bound twice",
 )
 def uses_of_number(module: Module, target: cst.Name) -> NumberUses | None:
-    """Return the reads of a plain name that an assignment in a loop binds, and nothing else does;
-    None where not all who may read it are known."""
+    """Return the reads of what an assignment in a loop binds to a plain name; None where not all
+    who may read it are known, or one may find something else under the name."""
     binding = module.small_statement(target)
     loops = module.loops(target)
     if not isinstance(binding, cst.Assign) or len(binding.targets) != 1 or not loops:
@@ -199,13 +200,15 @@ def uses_of_number(module: Module, target: cst.Name) -> NumberUses | None:
     if not isinstance(outermost, LOOPS):
         return None
     owner = module.tree.owners[outermost]
-    if shared(module, outermost, name) or writes_of(module, owner, name) != [target]:
+    if shared(module, outermost, name):
+        return None
+    reads, writes = readers_of(module, binding, name), writes_of(module, owner, name)
+    if any(each in writes or definitions_of(module, each) != [binding] for each in reads):
         return None
     if any(
         isinstance(each, (cst.Try, cst.TryStar)) for each in ancestors_below(module, binding, owner)
     ):
         return None
-    reads = reads_of(module, owner, name)
     rarely = tuple(
         each
         for each in reads

@@ -13,6 +13,7 @@ from torchlint.rule import Fix, Module, NeedImport, NodeEdit, Remove, Replace, S
 from torchlint.semantic.code.flow import call_sites
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.reaching import readers_of
 from torchlint.semantic.code.text import remarked
 from torchlint.semantic.code.tree import method_called
 from torchlint.semantic.question import question
@@ -51,16 +52,20 @@ _Test = Callable[[cst.Call], bool]
 
 def around(module: Module, node: cst.Call, in_vain: _Test) -> Fix | None:
     """Put the statement that uses the output into a block of its own, with those right behind it
-    that hold a call of which `in_vain` says the same."""
+    that hold a call of which `in_vain` says the same, and those before it that run a model for
+    them alone."""
     line = module.statement(node)
     if not isinstance(line, cst.SimpleStatementLine) or not _goes_into_block(module, node, line):
         return None
     lines = [line, *_followers(module, line, in_vain)]
+    while (above := _run_for(module, lines)) is not None:
+        lines.insert(0, above)
     torch = name_for_module(module, "torch", "torch")
     item = cst.WithItem(cst.parse_expression(f"{torch}.no_grad()"))
     rest = [each.with_changes(leading_lines=_blank(each)) for each in lines[1:]]
-    block = cst.With([item], cst.IndentedBlock([line.with_changes(leading_lines=[]), *rest]))
-    edits: list[NodeEdit] = [Replace(line, block), *map(Remove, lines[1:])]
+    first = lines[0].with_changes(leading_lines=[])
+    block = cst.With([item], cst.IndentedBlock([first, *rest]))
+    edits: list[NodeEdit] = [Replace(lines[0], block), *map(Remove, lines[1:])]
     edits.append(NeedImport("torch", torch))
     return without_graph(module, "Run it under torch.no_grad()", edits, lines)
 
@@ -191,6 +196,26 @@ def _followers(
         else:
             break
     return found
+
+
+def _run_for(
+    module: Module, lines: Sequence[cst.SimpleStatementLine]
+) -> cst.SimpleStatementLine | None:
+    """Return the line right above some that runs a model whose output they alone read."""
+    block = module.parent(lines[0])
+    if not isinstance(block, (cst.IndentedBlock, cst.Module)):
+        return None
+    at = next(number for number, each in enumerate(block.body) if each is lines[0])
+    for above in block.body[max(at - 1, 0) : at]:
+        match above:
+            case cst.SimpleStatementLine(
+                [cst.Assign([cst.AssignTarget(cst.Name(name))], cst.Call() as call) as bound]
+            ) if is_model_call(module, call) and not remarked(module, lines[0], behind=False):
+                reads = readers_of(module, bound, name)
+                inside = all(any(module.is_within(r, each) for each in lines) for r in reads)
+                if reads and inside and _goes_into_block(module, call, above):
+                    return above
+    return None
 
 
 def _wants_no_graph(module: Module, line: cst.SimpleStatementLine) -> bool:

@@ -698,10 +698,10 @@ class _Region:
             nested = [each for each in writes if self.module.function(each) is not here]
             if nested:
                 return False
-            if not writes:
-                return name in own or bool(writes_of(self.module, self.module.root, name))
         else:
             own = set()
+        if not writes:  # An import binds it, or an outer scope.
+            return name in own or bool(self.module.names.bindings(name, factory)[1])
         certain = any(self._is_certain(write, statement) for write in writes)
         if not certain and name not in own and not self._branches_bind(writes, statement):
             return False

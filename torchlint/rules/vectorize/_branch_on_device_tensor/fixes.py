@@ -1,22 +1,21 @@
-"""Tests of a tensor's truth that can go: a mask that is asked for elements before it is written
-through, a parameter of which is asked whether it was given, the best of a loop, and a constant that
-is returned early."""
+"""Tests of a tensor's truth that can go: a parameter of which is asked whether it was given, the
+best of a loop, the larger of a tensor and a number, and a constant that is returned early."""
 
 from __future__ import annotations
 
 import libcst as cst
 
+from torchlint.fixes.expressions import method_call
 from torchlint.rule import (
     Fix,
-    InsertAfter,
     Module,
     NeedImport,
-    NodeEdit,
     Remove,
     Replace,
     Safety,
     inferred,
     on_device,
+    with_keyword,
 )
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
@@ -25,11 +24,6 @@ from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import is_name, parameters_of
 
 _EFFECTS = (cst.NamedExpr, cst.Await, cst.Yield, cst.Lambda)
-_ASKS = ("any", "sum")
-_EMPTY = (
-    "The write is done where the mask is empty, too: autograd counts it as a change in place, and "
-    "a mask that does not fit raises in any case."
-)
 _GIVEN = (
     "What is zero, false or empty, but not None, counts as given, and a tensor of several elements "
     "no longer raises."
@@ -38,134 +32,23 @@ _BEST = (
     "What is kept is a tensor without a graph, also where nothing was better than the number that "
     "it began with."
 )
+_LARGER = "The result is a tensor in any case, and a NaN stays one."
 _ALWAYS = (
     "What is returned is a tensor in both cases; both are computed, and a NaN or infinity in the "
     "one not taken can reach the gradients."
 )
 
 
-def needless_test(module: Module, node: cst.If, test: cst.BaseExpression) -> Fix | None:
-    """Return the fix that writes through a mask without asking whether it selects anything."""
-    asked = _asked_mask(module, test)
-    if asked is None or node.orelse is not None or not isinstance(node.body, cst.IndentedBlock):
+def larger_on_device(module: Module, call: cst.Call, bound: str) -> Fix | None:
+    """Return the fix by which the larger, or smaller, of a tensor and a number is taken on the
+    device: ``x.clamp(min=1.0)`` for ``max(1.0, x)``."""
+    values = [arg.value for arg in call.args]
+    tensors = [each for each in values if inferred(module, each).tensor]
+    numbers = [each for each in values if inferred(module, each).kind == "number"]
+    if len(tensors) != 1 or len(numbers) != 1 or len(values) != 2:
         return None
-    lines = node.body.body
-    if not lines or not all(_fills(module, line, asked) for line in lines):
-        return None
-    first, *others = lines
-    code = cst.Module([]).code_for_node
-    new = first.with_changes(leading_lines=()) if hasattr(first, "leading_lines") else first
-    edits: list[NodeEdit] = [Replace(node, new)]
-    edits += [InsertAfter(node, code(each).strip()) for each in others]
-    return Fix(tuple(edits), Safety.UNSAFE, "Write through the mask without the test", _EMPTY)
-
-
-def _asked_mask(module: Module, test: cst.BaseExpression) -> cst.BaseExpression | None:
-    """Return what is asked for elements by ``m.any()``, ``torch.any(m)``, ``m.sum()`` and
-    ``m.sum() > 0``: a mask, or counts that are more than zero where a mask could be set."""
-    test = _above_zero(test) or test
-    match test:
-        case cst.Call(cst.Attribute(asked, cst.Name(ask)), []) if ask in _ASKS:
-            pass
-        case cst.Call(func, [cst.Arg(asked, None, star="")]) if module.name(func) in (
-            "torch.any",
-            "torch.sum",
-        ):
-            pass
-        case _:
-            return None
-    if isinstance(asked, cst.Comparison):
-        bare = asked.with_changes(lpar=[], rpar=[])
-        return bare if inferred(module, asked).dtype == "bool" else None
-    if dotted_text(asked) is None:
-        return None
-    return asked if _is_mask(module, asked) or _counts(module, asked) else None
-
-
-def _counts(module: Module, node: cst.BaseExpression) -> bool:
-    """Say whether a name holds sums of truth values, of which none is below zero."""
-    made = definitions_of(module, node) if isinstance(node, cst.Name) else []
-    return bool(made) and all(
-        isinstance(each, cst.Assign) and _sums_truth(module, each.value) for each in made
-    )
-
-
-def _sums_truth(module: Module, node: cst.BaseExpression) -> bool:
-    match node:
-        case cst.Call(func, [cst.Arg(summed, None, star=""), *_]) if (
-            module.name(func) == "torch.sum"
-        ):
-            return inferred(module, summed).dtype == "bool"
-        case cst.Call(cst.Attribute(summed, cst.Name("sum"))):
-            return inferred(module, summed).dtype == "bool"
-    return False
-
-
-def _selects(index: cst.BaseExpression, asked: cst.BaseExpression, counted: bool) -> bool:
-    """Say whether an index selects nothing where what was asked holds nothing."""
-    if not counted:
-        return index.deep_equals(asked)
-    counts = _above_zero(index)
-    return counts is not None and counts.deep_equals(asked)
-
-
-def _above_zero(node: cst.BaseExpression) -> cst.BaseExpression | None:
-    """Return what ``x > 0`` and ``x != 0`` compare with zero."""
-    match node:
-        case cst.Comparison(
-            left,
-            [cst.ComparisonTarget(cst.GreaterThan() | cst.NotEqual(), cst.Integer("0"))],
-        ):
-            return left
-    return None
-
-
-def _is_mask(module: Module, node: cst.BaseExpression) -> bool:
-    """Say whether a tensor holds truth values; what else indexes may hold positions."""
-    value = inferred(module, node)
-    if value.tensor and value.dtype is not None:
-        return value.dtype == "bool"
-    made = definitions_of(module, node) if isinstance(node, cst.Name) else []
-    return bool(made) and all(
-        isinstance(each, cst.Assign) and isinstance(each.value, cst.Comparison) for each in made
-    )
-
-
-def _fills(module: Module, line: cst.CSTNode, asked: cst.BaseExpression) -> bool:
-    """Say whether a statement puts a number where the mask is, and does nothing else."""
-    match line:
-        case cst.SimpleStatementLine(
-            [
-                cst.Assign(
-                    [
-                        cst.AssignTarget(
-                            cst.Subscript(
-                                held,
-                                [cst.SubscriptElement(cst.Index(index))],
-                            )
-                        )
-                    ],
-                    value,
-                )
-            ]
-        ):
-            pass
-        case cst.SimpleStatementLine(
-            [
-                cst.Expr(
-                    cst.Call(
-                        cst.Attribute(held, cst.Name("masked_fill_")),
-                        [cst.Arg(index, None), cst.Arg(value)],
-                    )
-                )
-            ]
-        ):
-            pass
-        case _:
-            return False
-    counted = not isinstance(asked, cst.Comparison) and not _is_mask(module, asked)
-    through = _selects(index, asked, counted)
-    return through and _is_cheap_name(module, held) and _is_number(module, value)
+    new = with_keyword(method_call(tensors[0], "clamp"), bound, numbers[0])
+    return Fix((Replace(call, new),), Safety.UNSAFE, "Compare on the device", _LARGER)
 
 
 def _is_cheap_name(module: Module, node: cst.BaseExpression) -> bool:
