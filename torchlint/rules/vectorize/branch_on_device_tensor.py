@@ -74,13 +74,9 @@ if weight.abs().max() > 10:
 
 ## Fix safety
 Unsafe: `torch.where` computes both sides, and a NaN or infinity in the side not taken can reach the
-gradients; `if error == 0: return inf` right before `return f(error)` returns a tensor in both
-cases; the best of a loop, `best = loss if loss < best else best`, is kept as a tensor without its
-graph. A test whether a mask selects anything goes where only numbers are written through the mask.
-A parameter whose default is None is asked by `is not None` instead of by its truth. Safe: elements
-that a loop does nothing with but test and read come from a copy on the host, made once before the
-loop; so does an element of a tensor that is older than the loop, unless the loop may change that
-tensor.
+gradients. Safe: elements that a loop does nothing with but test and read come from a copy on the
+host, made once before the loop; so does an element of a tensor that is older than the loop, unless
+the loop may change that tensor.
 
 ## Measure
 Timed is one call of `train()`. On a CPU no gain is expected but a small loss, for `torch.where`
@@ -113,12 +109,6 @@ from torchlint.rule import (
     inferred,
     on_device,
     wait_for,
-)
-from torchlint.rules.vectorize._branch_on_device_tensor.fixes import (
-    given_test,
-    kept_best,
-    needless_test,
-    returned_where,
 )
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.reaching import definitions_of
@@ -240,12 +230,7 @@ def _judge(module: Module, leaves: list[cst.BaseExpression], word: str) -> Itera
     stop = _stop(module, test, holder)
     fix = None
     if stop is None and isinstance(holder, cst.If) and holder.test is test:
-        fix = _fix(module, holder, test) or needless_test(module, holder, test)
-        fix = fix or returned_where(module, holder, test)
-    if fix is None and isinstance(holder, cst.IfExp):
-        fix = kept_best(module, holder, test)
-    if fix is None and stop is None and isinstance(holder, (cst.If, cst.IfExp)):
-        fix = given_test(module, test)
+        fix = _fix(module, holder, test)
     loop = module.loop(test)
     if fix is None and stop is None and isinstance(loop, cst.For):
         together = host_loop(module, loop)
