@@ -65,7 +65,6 @@ NOTES = [
     ("TL104", "round differently"),
     ("TL104", "on the tensor's own device"),
     ("TL105", "Only every 50th step"),
-    ("TL105", "Between the steps that log it"),
     ("TL106", "DDP broadcasts it"),
     ("TL106", "torch.arange raises there"),
     ("TL106", "no number but a tensor"),

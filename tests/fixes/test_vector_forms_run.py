@@ -61,10 +61,10 @@ def turns(body: str, start: str = "total = 0.0", end: str = "return total", over
     return program(f"{start}\nfor i in range({over or 'pred.size(1)'}):\n{lines}{end}")
 
 
-DICE = "2 * (pred[:, i] * target[:, i]).sum(dim=1).sum(dim=1) / (pred[:, i].sum(dim=1).sum(1) + smooth)"
+DICE = "2 * (pred[:, i] * target[:, i]).sum(1).sum(dim=1) / (pred[:, i].sum(1).sum(1) + smooth)"
 NEW = {
-    "sums one after another": (turns(f"total += {DICE}"), ".sum(dim=2).sum(dim=2)"),
-    "written out": (turns(f"total = total + {DICE}"), ".sum(dim=1)"),
+    "sums one after another": (turns(f"total += {DICE}"), ".sum(2).sum(dim=2)"),
+    "written out": (turns(f"total = total + {DICE}"), ".sum(2)"),
     "named on the way": (
         turns(
             "p = pred[:, i].contiguous()\nt = target[:, i].contiguous()\n"
