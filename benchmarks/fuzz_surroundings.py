@@ -30,7 +30,6 @@ from benchmarks.fuzz_fixes import Executors
 from tests.checking import rules
 from tests.corner_cases import corners_of
 from tests.fixes import (
-    test_branch_fixes_run,
     test_deferred_sums_run,
     test_elements_run,
     test_host_elements_run,
@@ -167,7 +166,6 @@ def _tested() -> Iterator[Example]:
         yield Example("TL107", name, "", masked.HEAD + body)
     for code, place, programs in (
         ("TL601", test_vector_forms_run, test_vector_forms_run.NEW),
-        ("TL602", test_branch_fixes_run, test_branch_fixes_run.GONE),
         ("TL601", test_host_loops_run, test_host_loops_run.COPIED),
         ("TL101", test_host_elements_run, test_host_elements_run.COPIED),
         ("TL101", test_reads_together_run, test_reads_together_run.TOGETHER),

@@ -152,16 +152,6 @@ SHAPES = {
     "sizes of a float": ("y = torch.Tensor(3, 4).fill_(2).type_as(q)", "safe"),
     "two moves": ("y = torch.ones(3, 4).type_as(q).to(q.device)", "safe"),
     "a part that is moved": ("m = torch.zeros(6)[::2]\ny = m.to(q.device)", "unsafe"),
-    "positions": (
-        "import numpy as np\nat = np.where(np.array([[0, 1], [1, 0], [0, 1]]) != 0)\n"
-        "y = q[at] * q[at]",
-        "safe",
-    ),
-    "positions of several": (
-        "import numpy as np\np = q * 2\nat = np.nonzero(np.array([[0, 0], [0, 0], [0, 1]]))\n"
-        "y = q[at] + p[at].exp()",
-        "safe",
-    ),
     "steps of a schedule": (
         "def at(steps):\n    for i in reversed(steps):\n"
         "        t = (torch.ones(3) * i).to(q.device)\n    return t\n\n"
@@ -278,16 +268,6 @@ def test_what_may_change_is_not_called_safe() -> None:
 
 
 NEAR = {
-    "positions that somebody counts": (
-        "import numpy as np\nat = np.where(np.array([1, 0, 1]) != 0)\n"
-        "y = (q[at] + q[at]) * len(at[0])"
-    ),
-    "positions that are used once": (
-        "import numpy as np\nat = np.where(np.array([1, 0, 1]) != 0)\ny = q[at]"
-    ),
-    "positions before the tensor": (
-        "import numpy as np\nat = np.where(np.array([1, 0, 1]) != 0)\np = q * 2\ny = p[at] + p[at]"
-    ),
     "items that may be anything": (
         "def at(steps):\n    for i in steps:\n        t = (torch.ones(3) * i).to(q.device)\n"
         "    return t\n\ny = at(index)"

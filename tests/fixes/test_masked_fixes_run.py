@@ -97,38 +97,12 @@ SAFE = {
     ),
 }
 UNSAFE = {
-    "scattered where it was selected": (
-        turns(
-            "dist = (out - out[i]) ** 2\nmask = (out[i] > 0).view(6, 1).expand(6, 5).t()\n"
-            "best.masked_scatter_(mask, dist.masked_select(mask))",
-            NEW,
-        ),
-        "best.copy_(torch.where(mask, dist, best))",
-    ),
-    "scattered by a long name": (
-        turns(
-            f"dist = (out - out[i]) ** 2\n{LONG} = (out[i] > 0).view(6, 1).expand(6, 5).t()\n"
-            f"best.masked_scatter_({LONG}, dist.masked_select({LONG}))",
-            NEW,
-        ),
-        f"best.copy_(torch.where({LONG}, dist, best))",
-    ),
     "one of them is compared": (
         turns("dist = (out - out[i]) ** 2\nmask = dist < 0.5\nbest[mask] = dist[mask]", NEW),
         "torch.where(mask, dist, best)",
     ),
 }
 LEFT = {
-    "scattered where another mask is": turns(
-        "dist = (out - out[i]) ** 2\nmask = dist < best\n"
-        "best.masked_scatter_(~mask, dist.masked_select(mask))",
-        NEW,
-    ),
-    "scattered into a copy": turns(
-        "dist = (out - out[i]) ** 2\nmask = dist < best\n"
-        "best = best.masked_scatter(mask, dist.masked_select(mask))",
-        NEW,
-    ),
     "another mask": turns(
         "dist = (out - out[i]) ** 2\nmask = dist < best\nother = dist > best\n"
         "if mask.sum() == other.sum():\n    best[mask] = dist[other]",

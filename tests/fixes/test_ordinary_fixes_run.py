@@ -266,49 +266,6 @@ def test_who_in_another_file_may_see_an_index(tmp_path: Path, other: str, safe: 
         assert ran(report.after + TRAINED)[1] == ran(INDEXED + TRAINED)[1] != ""
 
 
-# -- lists that index tensors ----------------------------------------------------------------------
-
-LISTED = (
-    HEAD
-    + """\
-class Beam(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.cell = nn.Linear(4, 4)
-
-    def forward(self, h):
-        h = self.cell(h)
-        live = {live}
-        if len(live) == 0:
-            return h
-        first = h[live].sum()
-        rows = (h * 2)[live]
-        h[live] += 1
-        return first + rows.sum() + h.sum()
-
-
-beam = Beam().to(device)
-for x, _ in loader:
-    loss = beam(x.to(device))
-    loss.sum().backward()
-    print(loss, beam.cell.weight.grad)
-"""
-)
-
-
-@pytest.mark.parametrize(
-    "live",
-    [
-        "[i for i in range(len(h)) if i % 2 == 0]",
-        "[i for i, word in enumerate(h.argmax(1).tolist()) if word != 2]",
-        "[len(h) - 1 - i for i in range(len(h))]",
-    ],
-)
-def test_a_list_that_indexes_several_tensors_is_copied_once(live: str) -> None:
-    after = same(LISTED.format(live=live), "TL102")
-    assert after.count("live_index = torch.tensor(live, dtype=torch.long, device=h.device)") == 1
-
-
 # -- models that each step moves -------------------------------------------------------------------
 
 MOVED = (

@@ -254,67 +254,6 @@ def test_what_runs_once_at_most_is_a_hint_that_says_so(
     assert all(found[code][0] is Severity.INFO for code in failing)
 
 
-UNPACKS = """import torch
-from torch.utils.data import DataLoader, Dataset
-class Rows(Dataset):
-    def __len__(self): return 2
-    def __getitem__(self, i): {returns}
-class Others(Dataset):
-    def __getitem__(self, i): return 1, 2
-def train(net, loader, opt):
-    for {target} in {iterated}:
-        loss = net(x.cuda()).mean()
-        loss.backward()
-        opt.step()
-        print(loss.item())
-rows = Rows()
-if __name__ == "__main__":
-    loader = DataLoader({given})
-    train(torch.nn.Linear(2, 2), loader, torch.optim.SGD([], 1))
-    {more}
-"""
-
-
-@pytest.mark.parametrize(
-    ("parts", "expected"),
-    [
-        ({}, False),
-        ({"target": "i, (x, y)", "iterated": "enumerate(loader)"}, False),
-        ({"returns": "return (i, i) if i else 1"}, True),
-        ({"returns": "return (i, i)"}, True),
-        ({"returns": "return i, *[i]"}, True),
-        ({"returns": "\n        if i: return i, i\n        return i, i, i"}, True),
-        ({"returns": "\n        if i: return 1, i, i\n        return i, i, i"}, False),
-        ({"returns": "return list((i, i, i))"}, True),
-        ({"target": "x, y, z"}, True),
-        ({"target": "x, *y"}, True),
-        ({"target": "x"}, True),
-        ({"target": "i, (x, y, z)", "iterated": "enumerate(loader)"}, True),
-        ({"given": "rows, 2, collate_fn=f"}, True),
-        ({"given": "rows, 2, True, None"}, True),
-        ({"given": "dataset=rows, batch_size=2, num_workers=2"}, False),
-        ({"given": "Others(), 2"}, True),
-        ({"more": "train(1, DataLoader(Others()), 2)"}, True),
-        ({"more": "train(1, DataLoader(Rows()), 2)"}, False),
-        ({"more": "train(1, rows, 2)"}, True),
-        ({"more": "loader = rows"}, True),
-        ({"more": "print(train)"}, True),
-    ],
-)
-def test_nothing_is_told_in_a_loop_that_takes_other_parts(
-    parts: dict[str, str], expected: bool, tmp_path: Path
-) -> None:
-    plain = {
-        "returns": "return i, i, i", "target": "x, y", "iterated": "loader",
-        "given": "rows, batch_size=2", "more": "",
-    }  # fmt: skip
-    text = UNPACKS.format(**plain | parts)
-    project_of(tmp_path, {"run.py": text})
-    forget()
-    asked = job(text, name="run.py", codes=frozenset({"TL105"}), root=str(tmp_path.resolve()))
-    assert bool(analyse_job(asked).findings) is expected
-
-
 PARSER = """import argparse
 parser = argparse.ArgumentParser()
 parser.add_argument("-e", "--max-epochs", type=int)

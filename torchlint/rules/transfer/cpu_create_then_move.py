@@ -92,9 +92,8 @@ A factory whose result is computed with, or bound to a name, is given the device
 it is known to meet the device; the move behind it goes. That is unsafe where arithmetic on floats
 may round differently, where several tensors, which could lie on several devices, are indexed with
 it, or where a view takes the place of its copy. One or two elements that are written before the
-move are written on the device. A list of numbers that indexes tensors several times is copied once,
-before the first of them. A range as index becomes `torch.arange`, which raises where its end is
-below its start: not for a size, or what is called a batch size. A list of neighbours becomes a
+move are written on the device. A range as index becomes `torch.arange`, which raises where its end
+is below its start: not for a size, or what is called a batch size. A list of neighbours becomes a
 slice, which is a view; that is safe for one position that is compared with a tensor for a mask by
 which something is written, `logits[logits < top[:, [-1]]] = 0`.
 

@@ -71,17 +71,15 @@ with torch.no_grad():
 ```
 
 ## Fix safety
-Unsafe where fewer lines are logged. A guard is put around the call and the log lines next to it, which
-reuses the loop's own counter or adds `enumerate`; where what the loop iterates over has a length, its last
-step is logged as well. A number that is bound in each step and logged now
-and then is kept as a tensor and read where it is logged: that alone is safe in an ordinary program,
-and so are reads without a log of their own that are made at once. A meter of the project whose class only
-computes its own attributes is fed after the loop, and before what looks at it now and then: safe too,
-also where an object of the project that only writes its meters out (`ProgressMeter(n, [losses])`) holds it.
-For any other meter the tensor is only a suggestion, and so is all of it where
-several functions that hand back numbers read the device in the same step. The note says where a
-clock is read behind it, and of a progress bar which other read the step still waits for. In a loop
-of at most fifty turns nothing is logged more seldom.
+Unsafe where fewer lines are logged. A guard is put around the call and the log lines next to it,
+which reuses the loop's own counter or adds `enumerate`; where what the loop iterates over has a
+length, its last step is logged as well. Reads without a log of their own that are made at once are
+safe. A meter of the project whose class only computes its own attributes is fed after the loop, and
+before what looks at it now and then: safe too, also where an object of the project that only writes
+its meters out (`ProgressMeter(n, [losses])`) holds it. For any other meter the tensor is only a
+suggestion, and so is all of it where several functions that hand back numbers read the device in
+the same step. The note says where a clock is read behind it, and of a progress bar which other read
+the step still waits for. In a loop of at most fifty turns nothing is logged more seldom.
 
 ## Measure
 Fifty small steps, on batches that are on the device beforehand; the logger is at its default level
@@ -101,9 +99,9 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.fixes.after_loop import done_after_loop, rare_reads_as_numbers
-from torchlint.fixes.expressions import detached, method_call
-from torchlint.fixes.log_every_n import log_every_n, logged_every
+from torchlint.fixes.after_loop import done_after_loop
+from torchlint.fixes.expressions import detached
+from torchlint.fixes.log_every_n import logged_every
 from torchlint.fixes.reads_together import alone, read_at_once, shown_if_in_vain
 from torchlint.rule import (
     Fix,
@@ -117,14 +115,11 @@ from torchlint.rule import (
     one_sentence,
     wait_for,
 )
-from torchlint.semantic.code.bindings import names_of_outer_scopes, sole_definition
-from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.intervals import interval_of_one
 from torchlint.semantic.data.evaluated_batches import waits_anyway
 from torchlint.semantic.data.per_step_use import (
     LOG_EVERY,
     Sink,
-    decides_logs_alone,
     log_lines,
     logged_in,
     logging_call,
@@ -132,16 +127,14 @@ from torchlint.semantic.data.per_step_use import (
     redraws_bar,
     shown_tensors,
 )
-from torchlint.semantic.device.host_reads import HostRead, number_kind, scalar_reads
-from torchlint.semantic.uses.assumptions import FRAMES, LOSSES, TORCH
+from torchlint.semantic.device.host_reads import HostRead, scalar_reads
 from torchlint.semantic.uses.meters import meter_in_numpy, meter_on_host
-from torchlint.semantic.uses.number_uses import uses_of_number
 from torchlint.semantic.uses.unavoidable_syncs import (
     iteration_waits,
     waited_before,
     waits_for_the_same,
 )
-from torchlint.semantic.uses.unchanged_values import changed_below, fresh_per_iteration
+from torchlint.semantic.uses.unchanged_values import changed_below
 from torchlint.semantic.values.detachable import detachable
 
 _READ = "`{expr}` reads a GPU value every step for {sink}; log every N steps."
@@ -166,14 +159,10 @@ _CLONE = (
     "`{expr}` reads a GPU value every step but is logged only now and then; `{change}` changes it "
     "in place, so keep a clone and read that where it is logged."
 )
-_WHOLE_PART = "Of a fraction the whole part is taken."
-_HELD = "Between the steps that log it the name holds a tensor, for a debugger too."
 _LOGGED_EVERY_N = (
     f"Only every {LOG_EVERY}th step is logged, and the last where the loop tells which it is; what "
     "counts the calls as steps counts fewer."
 )
-
-_BY_INTERVAL = f"Only every {LOG_EVERY}th step is logged, as the interval says then."
 
 rule = Rule(
     __name__,
@@ -238,7 +227,7 @@ def _hit(module: Module, read: HostRead, sinks: list[Sink]) -> Hit:
     words = {"expr": module.shown(read.node), "sink": module.shown(sink.call.func)}
     message: str | None
     if not often:
-        message, fix = _LATER, _where_logged(module, read)
+        message, fix = _LATER, None
         change = changed_below(module, read.tensor)
         if change is not None:
             message, words["change"] = _CLONE, module.shown(change)
@@ -252,7 +241,7 @@ def _hit(module: Module, read: HostRead, sinks: list[Sink]) -> Hit:
         message = _by_interval(module, sink.call, words)
         message = message or (None if read.how in ("format", "print") else _READ)
         inside = module.is_within(read.node, sink.call)
-        fix = _throttled(module, sink.call) if inside else _where_logged(module, read)
+        fix = _throttled(module, sink.call) if inside else None
     fix = shown_if_in_vain(module, read.node, read.tensor, fix or read_at_once(module, read))
     spared = waits_anyway(module, read.node, read.tensor, logs=True) is not None
     other = waits_for_the_same(module, read.node) if not spared else None
@@ -290,23 +279,7 @@ def _meter(module: Module, update: cst.Call) -> tuple[str, str]:
 def _throttled(module: Module, call: cst.Call) -> Fix | None:
     """Log only every N steps, together with the lines beside it that only log too; the loop counts
     them, or is made to."""
-    interval = interval_of_one(module, call)
-    made = sole_definition(module, interval) if isinstance(interval, cst.Name) else None
-    function = module.function(made) if isinstance(made, cst.Integer) else None
-    if function is not None and interval is not None and made is not None:
-        name = module.source_of(interval)
-        alone = (
-            reads_of(module, function, name) == [interval]
-            and not any(name in outer for outer in names_of_outer_scopes(module))
-            and decides_logs_alone(module, interval, call)
-        )
-        edit = Replace(made, cst.Integer(str(LOG_EVERY)))
-        return (
-            Fix((edit,), Safety.UNSAFE, f"Make `{name}` {LOG_EVERY}", _BY_INTERVAL)
-            if alone
-            else None
-        )
-    found = log_lines(module, call)
+    found = log_lines(module, call) if interval_of_one(module, call) is None else None
     if found is None:
         return None
     edits = logged_every(LOG_EVERY, found)
@@ -321,8 +294,8 @@ def _throttled(module: Module, call: cst.Call) -> Fix | None:
 
 
 def _kept(module: Module, read: HostRead) -> Fix | None:
-    """Keep what a meter averages on the device; where not all that looks at the meter is known,
-    suggest the detached tensor for it."""
+    """Keep what a meter averages on the device, `Safety.SAFE`; where not all that looks at the
+    meter is known, suggest the detached tensor for it."""
     later = done_after_loop(module, LOG_EVERY, read, _LOGGED_EVERY_N)
     if later is not None:
         return later
@@ -333,36 +306,3 @@ def _kept(module: Module, read: HostRead) -> Fix | None:
     new = detached(module, read.tensor)
     title = "Pass the tensor" if new is read.tensor else "Pass the detached tensor"
     return Fix((Replace(read.node, new),), Safety.SUGGESTION, title)
-
-
-def _where_logged(module: Module, read: HostRead) -> Fix | None:
-    """Let the name hold the tensor, and read the number where it is logged, at the most every N
-    steps; None where something else looks at it in each step."""
-    binding = module.small_statement(read.node)
-    if not isinstance(binding, cst.Assign) or binding.value is not read.node:
-        return None
-    target = binding.targets[0].target
-    if not isinstance(target, cst.Name):
-        return None
-    uses = uses_of_number(module, target)
-    kind = number_kind(module, read)
-    if uses is None or kind is None or read.how not in ("item", "float", "int"):
-        return None
-    if not detachable(module, read.tensor):
-        return None
-    logs = log_every_n(module, LOG_EVERY, dict.fromkeys(uses.each_step, kind))
-    if logs is None:
-        return None
-    kept: cst.BaseExpression = detached(module, read.tensor)
-    if not fresh_per_iteration(module, read.tensor):
-        kept = method_call(kept, "clone")
-    reads = rare_reads_as_numbers(module, target, uses, kind)
-    edits = (Replace(read.node, kept), *reads, *logs)
-    notes = [_LOGGED_EVERY_N if logs else ""]
-    notes.append(_WHOLE_PART if kind == "int" else "")
-    # Other files may take a name of the file's top level, and find a tensor there.
-    notes.append(_HELD if module.function(read.node) is None else "")
-    note, held = one_sentence(notes), dict.fromkeys((FRAMES, TORCH, LOSSES), _HELD)
-    safety = Safety.UNSAFE if note else Safety.SAFE
-    title = "Read it where it is logged"
-    return Fix(edits, safety, title, note, assumes=held, logs_every_n=bool(logs))

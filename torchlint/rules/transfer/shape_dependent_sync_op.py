@@ -76,9 +76,8 @@ labels = F.one_hot(torch.tensor([0, 1]).to(device))
 Which size is right, only the program's author knows, and a wrong one raises an error: that is not
 rewritten. In a loop, `x[mask] = y[mask]` becomes `torch.where`, where the mask is a comparison of
 these tensors: safe where both are compared, so that all have one shape, and unsafe where only one
-is, as `x.masked_scatter_(mask, y.masked_select(mask))`. A loop that does nothing but compare,
-select and count, and reads the counts on the host, gets copies of its tensors on the host, once
-before it: safe.
+is. A loop that does nothing but compare, select and count, and reads the counts on the host, gets
+copies of its tensors on the host, once before it: safe.
 
 ## Measure
 One call of the module on 4096 labels. On a CPU no gain is expected: what is saved is the wait for
@@ -315,31 +314,6 @@ def _of_row(module: Module, node: cst.BaseExpression) -> bool:
     return False
 
 
-def _back_by_position(module: Module, node: cst.BaseExpression) -> bool:
-    """Say whether one number is written to the positions that a mask chooses: ``removed[i, order[i,
-    mask[i]]] = True``, also under a name."""
-    line = module.small_statement(node)
-    match line:
-        case cst.Assign([cst.AssignTarget(cst.Name(name))], value):
-            places: list[cst.BaseExpression] = (
-                [*readers_of(module, line, name)] if value is node else []
-            )
-        case _:
-            places = [node]
-    return bool(places) and all(_writes_there(module, each) for each in places)
-
-
-def _writes_there(module: Module, index: cst.CSTNode) -> bool:
-    """Say whether an index, in brackets of its own or the last of several, is where an assignment
-    writes a number."""
-    match module.small_statement(index):
-        case cst.Assign([cst.AssignTarget(cst.Subscript(slice=parts))], value):
-            last = parts[-1].slice
-            there = isinstance(last, cst.Index) and last.value is index
-            return there and inferred(module, value).kind in ("number", "bool")
-    return False
-
-
 def _read_at_once(module: Module, node: cst.CSTNode) -> bool:
     """Say whether the result is copied to the host where it is made: ``x[mask].tolist()``."""
     while isinstance(above := module.parent(node), (cst.Attribute, cst.Call, cst.Subscript)):
@@ -353,8 +327,6 @@ def _instead(module: Module, node: cst.Subscript | cst.Call) -> str:
     """Return what does without the number of elements."""
     if only_counted(module, node):
         return "only their number is used: sum the mask"
-    if _back_by_position(module, node):
-        return "scatter_ writes to the positions of all rows at once, with the mask as the values"
     if _read_at_once(module, node):
         return _COPY_FIRST
     if isinstance(node, cst.Subscript):

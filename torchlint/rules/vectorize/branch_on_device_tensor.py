@@ -74,12 +74,10 @@ if weight.abs().max() > 10:
 
 ## Fix safety
 Unsafe: `torch.where` computes both sides, and a NaN or infinity in the side not taken can reach the
-gradients; `if error == 0: return inf` right before `return f(error)` returns a tensor in both
-cases; the best of a loop, `best = loss if loss < best else best`, is kept as a tensor without its
-graph. Python's `max(1.0, x)` becomes `x.clamp(min=1.0)`, a tensor whichever is larger. A parameter
-whose default is None is asked by `is not None` instead of by its truth. Safe: elements that a loop
-does nothing with but test and read come from a copy on the host, made once before the loop; so does
-an element of a tensor that is older than the loop, unless the loop may change that tensor.
+gradients. Python's `max(1.0, x)` becomes `x.clamp(min=1.0)`, a tensor whichever is larger. Safe:
+elements that a loop does nothing with but test and read come from a copy on the host, made once
+before the loop; so does an element of a tensor that is older than the loop, unless the loop may
+change that tensor.
 
 ## Measure
 Timed is one call of `train()`. On a CPU no gain is expected but a small loss, for `torch.where`
@@ -98,6 +96,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.fixes.before_loop import brought_to_host, elements_on_host
+from torchlint.fixes.expressions import method_call
 from torchlint.rule import (
     Fix,
     Grade,
@@ -112,12 +111,7 @@ from torchlint.rule import (
     inferred,
     on_device,
     wait_for,
-)
-from torchlint.rules.vectorize._branch_on_device_tensor.fixes import (
-    given_test,
-    kept_best,
-    larger_on_device,
-    returned_where,
+    with_keyword,
 )
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.reaching import definitions_of
@@ -177,6 +171,8 @@ _SKIPS = (
     "what the host has before the copy, or for many at once."
 )
 
+_LARGER_NOTE = "The result is a tensor in any case, and a NaN stays one."
+
 rule = Rule(
     __name__,
     __doc__,
@@ -215,9 +211,21 @@ def check_larger(node: cst.Call, module: Module) -> Iterator[Hit]:
         severity = Severity.INFO if _waits_as_well(module, node) is not None else None
         cause = wait_for(module, tensors[0])
         needed = module.called(module.taker(node)) in _TAKES_NUMBERS or sizes(module, node)
-        fix = None if needed else larger_on_device(module, node, bound)
+        fix = None if needed else _larger_on_device(module, node, bound)
         message = _NUMBER if needed else _COMPARED
         yield Hit(node, words, fix, severity, message=message, cause=cause)
+
+
+def _larger_on_device(module: Module, call: cst.Call, bound: str) -> Fix | None:
+    """Return the fix by which the larger, or smaller, of a tensor and a number is taken on the
+    device: ``x.clamp(min=1.0)`` for ``max(1.0, x)``."""
+    values = [arg.value for arg in call.args]
+    tensors = [each for each in values if inferred(module, each).tensor]
+    numbers = [each for each in values if inferred(module, each).kind == "number"]
+    if len(tensors) != 1 or len(numbers) != 1 or len(values) != 2:
+        return None
+    new = with_keyword(method_call(tensors[0], "clamp"), bound, numbers[0])
+    return Fix((Replace(call, new),), Safety.UNSAFE, "Compare on the device", _LARGER_NOTE)
 
 
 def _word(node: _Asking) -> str:
@@ -241,11 +249,7 @@ def _judge(module: Module, leaves: list[cst.BaseExpression], word: str) -> Itera
     stop = _stop(module, test, holder)
     fix = None
     if stop is None and isinstance(holder, cst.If) and holder.test is test:
-        fix = _fix(module, holder, test) or returned_where(module, holder, test)
-    if fix is None and isinstance(holder, cst.IfExp):
-        fix = kept_best(module, holder, test)
-    if fix is None and stop is None and isinstance(holder, (cst.If, cst.IfExp)):
-        fix = given_test(module, test)
+        fix = _fix(module, holder, test)
     loop = module.loop(test)
     if fix is None and stop is None and isinstance(loop, cst.For):
         together = host_loop(module, loop)

@@ -73,7 +73,7 @@ class Split(nn.Module):
 ```
 
 ## Fix safety
-Unsafe: a loop that adds up, writes or collects what elementwise operations and reductions make of
+Unsafe: a loop that adds up or writes what elementwise operations and reductions make of
 each part becomes the same operations on the whole tensors, with the dimensions moved on by one:
 sums are made in another order, and all iterations are in memory at once; what a test of each part
 chooses to add or to bind, `torch.where` chooses from both. Safe: tensors of which a loop only

@@ -19,7 +19,6 @@ from torchlint.base.remembered import TEXTS
 from torchlint.semantic.code.parsed_arguments import given_twice, lacks, options_of, reads
 from torchlint.semantic.code.scopes import scopes
 from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, has_star
-from torchlint.semantic.code.unpacking import misfit
 from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -235,8 +234,7 @@ def _fails(module: Module, evaluated: cst.CSTNode) -> str | None:
         why = _unbound(module, name) if name in unbound else None
         if why is not None and _is_evaluated(module, name, evaluated):
             return why
-    loop = module.parent(evaluated)
-    return misfit(module, loop, _definition) if isinstance(loop, cst.For) else None
+    return None
 
 
 @question()

@@ -1,5 +1,4 @@
-"""Indices on the host that could be a slice, a range of the device, or brought to the device
-once."""
+"""Indices on the host that could be a slice, or a range of the device."""
 
 from __future__ import annotations
 
@@ -7,24 +6,22 @@ import libcst as cst
 
 from torchlint.rule import (
     Fix,
-    InsertBefore,
     Module,
     NeedImport,
     NodeEdit,
     Replace,
     Safety,
     inferred,
-    on_device,
     with_keyword,
 )
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.reaching import definitions_of, readers_of
+from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import is_name, method_called
 from torchlint.semantic.device.factories import factories_of
 from torchlint.semantic.question import question
 from torchlint.semantic.torch.spelling import SURE_BATCH_SIZE, called
-from torchlint.semantic.uses.assumptions import ONE_DEVICE, PATCHED, SIZES, TORCH
+from torchlint.semantic.uses.assumptions import PATCHED, SIZES, TORCH
 from torchlint.semantic.values.counts import counts_up
 from torchlint.semantic.values.value import CPU
 
@@ -33,10 +30,6 @@ _VIEW = (
     "A slice is a view of the tensor instead of a copy, and is empty where the index was out of "
     "range and raised."
 )
-_SEVERAL = "Tensors on several devices can no longer be indexed with it."
-_MOST_READS = 12
-"""Reads of one list: the fix of each replaces all of them."""
-_POSITIONS = ("numpy.where", "numpy.nonzero")
 
 
 def index_fix(module: Module, node: cst.Subscript, index: cst.BaseExpression) -> Fix | None:
@@ -83,8 +76,6 @@ def _of_index(module: Module, node: cst.Subscript, index: cst.BaseExpression) ->
             return None
         case cst.List():
             return _slice(module, node, index)
-        case cst.Name():
-            return _brought(module, index) or _copied_once(module, index)
     return None
 
 
@@ -95,49 +86,6 @@ def _written_in_vain(module: Module, node: cst.Subscript) -> bool:
     if isinstance(method, cst.Attribute):
         return method.attr.value.endswith("_") and isinstance(module.parent(method), cst.Call)
     return isinstance(method, cst.Arg) and dotted_text(method.keyword or node) == "out"
-
-
-def _copied_once(module: Module, index: cst.Name) -> Fix | None:
-    """Return the fix by which a list of numbers that indexes tensors several times is copied to the
-    device once, before the first of them; None where it may be changed in between."""
-    made = definitions_of(module, index)
-    if len(made) != 1 or inferred(module, index).kind != "list":
-        return None
-    reads = readers_of(module, made[0], index.value)
-    found = [
-        read
-        for read in sorted(reads, key=module.tree.order.__getitem__)
-        if definitions_of(module, read) == made and _indexed_by(module, read) is not None
-    ]
-    block = module.parent(module.statement(index))
-    found = [read for read in found if module.is_within(read, block)] if block is not None else []
-    first = module.statement(found[0]) if found else None
-    new = f"{index.value}_index"
-    if not 2 <= len(found) <= _MOST_READS or first is None or new in module.text:
-        return None
-    if module.parent(first) is not block:
-        return None
-    if not all(_looks(module, read) for read in reads if not module.before(read, first)):
-        return None
-    indexed = _indexed_by(module, found[0])
-    if indexed is None or dotted_text(indexed) is None:
-        return None
-    torch = name_for_module(module, "torch", "torch")
-    device = f"{module.source_of(indexed)}.device"
-    code = f"{new} = {torch}.tensor({index.value}, dtype={torch}.long, device={device})"
-    edits: list[NodeEdit] = [InsertBefore(first, code), NeedImport("torch", torch)]
-    edits += [Replace(read, cst.Name(new)) for read in found]
-    assumes = {ONE_DEVICE: _SEVERAL, TORCH: PATCHED}
-    return Fix(tuple(edits), Safety.SAFE, "Copy the index to the device once", assumes=assumes)
-
-
-def _looks(module: Module, read: cst.Name) -> bool:
-    """Say whether a use of a list leaves it as it is."""
-    above = module.parent(read)
-    call = module.taker(read) if isinstance(above, cst.Arg) else None
-    return isinstance(above, (cst.Index, cst.Comparison, cst.For, cst.CompFor)) or (
-        call is not None and module.name(call.func) in ("builtins.len", "builtins.set")
-    )
 
 
 # -- ranges ----------------------------------------------------------------------------------------
@@ -246,57 +194,3 @@ def _neighbours(elements: list[cst.BaseExpression]) -> tuple[str, str] | None:
         case [cst.UnaryOperation(cst.Minus(), cst.Integer("1"))]:
             return "-1", ""
     return None
-
-
-# -- positions that index several times ------------------------------------------------------------
-
-
-def _brought(module: Module, index: cst.Name) -> Fix | None:
-    """Return the fix that brings the positions of ``np.where(condition)`` to the device where they
-    are found, instead of once for each tensor that is indexed with them."""
-    found = definitions_of(module, index)
-    match found:
-        case [
-            cst.Assign(
-                [cst.AssignTarget(cst.Name(name))],
-                cst.Call(func, [cst.Arg(keyword=None, star="")]) as call,
-            ) as made
-        ] if module.name(func) in _POSITIONS:
-            pass
-        case _:
-            return None
-    indexed = [_indexed_by(module, read) for read in readers_of(module, made, name)]
-    tensors = [each for each in indexed if isinstance(each, cst.Name)]
-    if len(tensors) != len(indexed) or len(tensors) < 2:
-        return None
-    home = module.function(made)
-    known = next((each for each in tensors if _bound_before(module, each, made)), None)
-    if known is None or any(module.function(each) is not home for each in tensors):
-        return None
-    several = len({module.source_of(each) for each in tensors}) > 1
-    torch = name_for_module(module, "torch", "torch")
-    where = cst.parse_expression(f"{torch}.as_tensor(at, device={known.value}.device)")
-    target = cst.CompFor(cst.Name("at"), call)
-    new = cst.Call(cst.Name("tuple"), [cst.Arg(cst.GeneratorExp(where, target, lpar=[], rpar=[]))])
-    edits = (Replace(call, new), NeedImport("torch", torch))
-    assumes = {TORCH: PATCHED} | ({ONE_DEVICE: _SEVERAL} if several else {})
-    return Fix(edits, Safety.SAFE, "Bring the index to the device once", assumes=assumes)
-
-
-def _indexed_by(module: Module, read: cst.Name) -> cst.BaseExpression | None:
-    """Return the tensor on the device that a name alone indexes."""
-    home = module.parent(module.parent(module.parent(read)))
-    match home:
-        case cst.Subscript(tensor, [cst.SubscriptElement(cst.Index(index))]) if index is read:
-            return tensor if on_device(module, tensor) is True else None
-    return None
-
-
-def _bound_before(module: Module, tensor: cst.Name, made: cst.Assign) -> bool:
-    """Say whether a tensor is bound on each way to a statement, and to what it is bound to when it
-    is indexed."""
-    bound = definitions_of(module, tensor)
-    if len(bound) != 1 or not isinstance(bound[0], cst.Assign) or not module.before(bound[0], made):
-        return False
-    block = module.parent(module.statement(bound[0]))
-    return block is not None and module.is_within(made, block)

@@ -26,15 +26,8 @@ _ORDERS = (
 
 
 def masked_fix(module: Module, node: cst.Subscript | cst.Call) -> Fix | None:
-    """Return the fix for a read through a mask, where it can do without the number of elements."""
-    return _copied(module, node) or _scattered(module, node)
-
-
-# -- x[mask] = y[mask] -----------------------------------------------------------------------------
-
-
-def _copied(module: Module, node: cst.Subscript | cst.Call) -> Fix | None:
-    """Select with torch.where what is written through the mask that it is read by."""
+    """Return the fix that selects with torch.where what is written through the mask that it is read
+    by, ``x[mask] = y[mask]``."""
     home = module.small_statement(node)
     match home, node:
         case (
@@ -68,36 +61,6 @@ def _copied(module: Module, node: cst.Subscript | cst.Call) -> Fix | None:
     safety = Safety.UNSAFE if note else Safety.SAFE
     title = "Select with torch.where on the device"
     return Fix(edits, safety, title, note, assumes={TORCH: PATCHED})
-
-
-def _scattered(module: Module, node: cst.Subscript | cst.Call) -> Fix | None:
-    """Select with torch.where what ``x.masked_scatter_(mask, y.masked_select(mask))`` puts where
-    it took it from."""
-    home = module.small_statement(node)
-    match home, node:
-        case (
-            cst.Expr(
-                cst.Call(
-                    cst.Attribute(into, cst.Name("masked_scatter_")) as method,
-                    [cst.Arg(written, None), cst.Arg(value, None)],
-                )
-            ),
-            cst.Call(
-                cst.Attribute(source, cst.Name("masked_select")),
-                [cst.Arg(mask, None)],
-            ),
-        ) if value is node and mask.deep_equals(written):
-            pass
-        case _:
-            return None
-    if any(dotted_text(each) is None for each in (into, source, mask)) or into.deep_equals(source):
-        return None
-    torch = name_for_module(module, "torch", "torch")
-    args = [cst.Arg(mask), cst.Arg(source), cst.Arg(into)]
-    select = cst.Call(cst.parse_expression(f"{torch}.where"), args)
-    new = cst.Expr(cst.Call(method.with_changes(attr=cst.Name("copy_")), [cst.Arg(select)]))
-    edits = (Replace(home, new), NeedImport("torch", torch))
-    return Fix(edits, Safety.UNSAFE, "Select with torch.where on the device", _LIKE_MASK)
 
 
 def _only_index(node: cst.Subscript) -> cst.BaseExpression | None:

@@ -30,8 +30,8 @@ from torchlint.rule import (
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.reaching import definitions_of, read_after, readers_of
-from torchlint.semantic.code.tree import is_name, keyword_of, method_called
+from torchlint.semantic.code.reaching import definitions_of, read_after
+from torchlint.semantic.code.tree import method_called
 from torchlint.semantic.time.iterations import loop_sources
 from torchlint.semantic.torch import ops
 
@@ -43,7 +43,6 @@ _REDUCTIONS = {"sum": "sum", "mean": "mean", "max": "amax", "min": "amin"}
 _REDUCTIONS |= {name: name for name in ("amax", "amin", "prod", "all", "any", "std", "var")}
 _WITHOUT_DIMENSION = ("max", "min")
 """Along a dimension these give two tensors, in one number else."""
-_ALONG = ops.having("along") - ops.having("several") - ops.having("gives-int")
 _ROW = 50
 """Characters of what torch.where chooses from that stand in one line."""
 _TITLE = "Compute all of them at once"
@@ -96,7 +95,6 @@ class _Form:
         self.loop = loop
         self.notes: list[str] = []
         self.index = ""
-        self.first = ""
         self.parts: dict[str, _Part] = {}
         self.starts: dict[cst.Assign, set[str]] = {}
         self._take_in_loop(loop)
@@ -126,15 +124,12 @@ class _Form:
             raise _UnknownError
 
     def _range(self, target: cst.CSTNode, args: Sequence[cst.Arg]) -> None:
-        """Take in ``for i in range(start, stop)``; it ends at a size, and so takes all parts."""
-        plain = not any(arg.star or arg.keyword for arg in args)
-        if not isinstance(target, cst.Name) or not plain or not 0 < len(args) < 3:
-            raise _UnknownError
-        self.index = target.value
-        start = args[0].value if len(args) == 2 else cst.Integer("0")
-        if not isinstance(start, cst.Integer) or not self.sized:
-            raise _UnknownError
-        self.first = "" if start.value == "0" else start.value
+        """Take in ``for i in range(stop)``; it ends at a size, and so takes all parts."""
+        match target, args:
+            case cst.Name(index), [cst.Arg(keyword=None, star="")] if self.sized:
+                self.index = index
+            case _:
+                raise _UnknownError
 
     # -- statements --------------------------------------------------------------------------------
 
@@ -206,13 +201,6 @@ class _Form:
                 return self._added(name, term)
             case cst.Assign([cst.AssignTarget(cst.Subscript() as into)]):
                 return self._assignment_of_all(node, into), []
-            case cst.Expr(
-                cst.Call(
-                    cst.Attribute(cst.Name(name), cst.Name("append")),
-                    [cst.Arg(value, None, star="")],
-                )
-            ):
-                return self._collected(name, value)
         raise _UnknownError
 
     def _added(
@@ -307,54 +295,6 @@ class _Form:
         target = into.with_changes(slice=slices)
         return node.with_changes(targets=[cst.AssignTarget(target)], value=part.node)
 
-    def _collected(
-        self, name: str, value: cst.BaseExpression
-    ) -> tuple[cst.BaseSmallStatement, list[NodeEdit]]:
-        """Return the tensor for a list that is joined behind the loop and used for nothing else."""
-        start = self._bound_before(name)
-        join = self._joined(name)
-        part = self._mapped(value)
-        empty = start is not None and isinstance(start.value, cst.List) and not start.value.elements
-        if part.at != 0 or start is None or not empty:
-            raise _UnknownError
-        made = cst.Assign([cst.AssignTarget(cst.Name(name))], part.node)
-        edits: list[NodeEdit] = []
-        self.starts.setdefault(start, set()).add(name)
-        match self.module.small_statement(join):
-            case cst.Assign([cst.AssignTarget(cst.Name(again))], whole) as home if (
-                again == name and whole is join
-            ):
-                edits.append(Remove(home))
-            case _:
-                edits.append(Replace(join, cst.Name(name)))
-        return made, edits
-
-    def _joined(self, name: str) -> cst.Call:
-        """Return the one call that joins a list along its first dimension."""
-        grown = [
-            call.func.value
-            for call in self.module.within(self.loop, cst.Call)
-            if isinstance(call.func, cst.Attribute) and call.func.attr.value == "append"
-        ]
-        reads = [each for each in grown if is_name(each, name)]
-        made = definitions_of(self.module, reads[0]) if len(reads) == 1 else []
-        if len(made) != 1:
-            raise _UnknownError
-        others = [each for each in readers_of(self.module, made[0], name) if each not in reads]
-        match [self.module.parent(each) for each in others]:
-            case [cst.Arg(keyword=None, star="") as arg]:
-                call = self.module.parent(arg)
-            case _:
-                raise _UnknownError
-        if not isinstance(call, cst.Call) or self.module.name(call.func) != "torch.stack":
-            raise _UnknownError
-        plain = [self.module.source_of(each.value) for each in call.args[1:]]
-        if call.args[0] is not arg or plain not in ([], ["0"]):
-            raise _UnknownError
-        if self.module.function(call) is not self.module.function(self.loop):
-            raise _UnknownError
-        return call
-
     # -- expressions -------------------------------------------------------------------------------
 
     def _mapped(self, node: cst.BaseExpression) -> _Part:
@@ -385,15 +325,10 @@ class _Form:
                 return self._paired(
                     node.with_changes(left=one.node, comparisons=[against]), [one, two]
                 )
-            case cst.UnaryOperation(cst.Minus() | cst.BitInvert(), operand):
-                inner = self._part_of(operand)
-                return self._paired(node.with_changes(expression=inner.node), [inner])
             case cst.Call(cst.Attribute(receiver, cst.Name(method))) if (
                 self.module.name(node.func) is None
             ):
                 return self._method(node, self._part_of(receiver), method)
-            case cst.Call():
-                return self._function(node)
         raise _UnknownError
 
     def _shared(self, node: cst.BaseExpression) -> _Part:
@@ -423,7 +358,7 @@ class _Form:
             match each.slice:
                 case cst.Index(cst.Name(name)) if name == self.index and at is None:
                     at = number
-                    new.append(each.with_changes(slice=self._full_slice()))
+                    new.append(each.with_changes(slice=cst.Slice(None, None)))
                 case cst.Slice(lower=None, upper=None, step=None):
                     new.append(each)
                 case _:
@@ -432,13 +367,6 @@ class _Form:
             raise _UnknownError
         return at, new
 
-    def _full_slice(self) -> cst.Slice:
-        shown = cst.parse_expression(f"x[{self.first}:]")
-        assert isinstance(shown, cst.Subscript)
-        found = shown.slice[0].slice
-        assert isinstance(found, cst.Slice)
-        return found
-
     def _subscript(self, node: cst.Subscript) -> _Part:
         """Return the whole tensor for ``x[:, i]``."""
         if dotted_text(node.value) is None or self.index in self.module.names_in(node.value):
@@ -446,13 +374,11 @@ class _Form:
         value = inferred(self.module, node.value)
         if not _is_tensor(self.module, node.value, several=len(node.slice) > 1):
             raise _UnknownError
-        at, slices = self._slices(node)
+        at, _ = self._slices(node)
         rank = None if value.rank is None else value.rank - 1
         if rank is not None and len(node.slice) > rank + 1:
             raise _UnknownError
-        if not self.first:
-            return _Part(node.value, at, rank)
-        return _Part(node.with_changes(slice=slices[: at + 1]), at, rank)
+        return _Part(node.value, at, rank)
 
     def _method(self, node: cst.Call, part: _Part, method: str) -> _Part:
         func = node.func
@@ -462,10 +388,6 @@ class _Form:
         new = node.with_changes(func=func.with_changes(value=as_receiver(part.node)))
         if method in _REDUCTIONS:
             return self._reduced(new, part, method, node.args)
-        if method in _ALONG:
-            return self._reduced(new, part, method, node.args, along=True)
-        if _flattens(self.module, node):
-            return self._flat(part)
         if method not in _POINTWISE:
             raise _UnknownError
         return self._arguments(new, part, node.args)
@@ -489,83 +411,28 @@ class _Form:
             given.append(arg.with_changes(value=found.node))
         return self._paired(new.with_changes(args=given), parts)
 
-    def _function(self, node: cst.Call) -> _Part:
-        """Return a function of torch that computes one element out of each, or reduces."""
-        name = self.module.called(node)
-        if not node.args or node.args[0].keyword is not None or node.args[0].star:
-            raise _UnknownError
-        part = self._part_of(node.args[0].value)
-        last = name.rpartition(".")[2]
-        if part.at is not None and name == f"torch.{last}" and last in _REDUCTIONS:
-            method = cst.Call(cst.Attribute(as_receiver(part.node), cst.Name(last)))
-            return self._reduced(method, part, last, node.args[1:])
-        if name not in _FUNCTIONS:
-            raise _UnknownError
-        first = node.args[0].with_changes(value=part.node)
-        rest = self._arguments(node, part, node.args[1:])
-        assert isinstance(rest.node, cst.Call)
-        return replace(rest, node=rest.node.with_changes(args=[first, *rest.node.args]))
-
     # -- reductions --------------------------------------------------------------------------------
 
-    def _reduced(
-        self,
-        new: cst.Call,
-        part: _Part,
-        method: str,
-        args: Sequence[cst.Arg],
-        along: bool = False,
-    ) -> _Part:
-        """Return a reduction of each part, along dimensions or to one number."""
-        dims, kept = _dimensions(self.module, args)
-        if dims is None:
-            if along or args:
-                raise _UnknownError
-            return self._to_numbers(part, _REDUCTIONS[method])
-        if method in _WITHOUT_DIMENSION:
-            raise _UnknownError
-        whole = [self._dimension(part, each) for each in dims]
-        shown = str(whole[0]) if len(whole) == 1 else f"({', '.join(map(str, whole))})"
-        given = [each for each in args if not _says_dimension(each)]
-        named = any(each.keyword is not None for each in args if _says_dimension(each))
-        dim = _argument(f"dim={shown}" if named else shown)
-        if given:
-            dim = dim.with_changes(comma=cst.Comma(whitespace_after=cst.SimpleWhitespace(" ")))
-        made = new.with_changes(args=[dim, *given])
-        if along or kept or part.at is None:
-            return _Part(made, part.at, part.rank)
-        before = sum(1 for each in whole if 0 <= each < part.at)
-        rank = None if part.rank is None else part.rank - len(whole)
-        return _Part(made, part.at - before, rank)
-
-    def _dimension(self, part: _Part, dim: int) -> int:
-        """Return which dimension of the whole a dimension of a part is."""
+    def _reduced(self, new: cst.Call, part: _Part, method: str, args: Sequence[cst.Arg]) -> _Part:
+        """Return a reduction of each part, along a dimension or to one number."""
         assert part.at is not None
-        if dim < 0:
-            if part.rank is None:
-                raise _UnknownError
-            dim += part.rank
-        return dim if dim < part.at else dim + 1
+        match args:
+            case []:
+                return self._to_numbers(part, _REDUCTIONS[method])
+            case [cst.Arg(cst.Integer(dim), None | cst.Name("dim" | "axis"), star="") as only]:
+                if method not in _WITHOUT_DIMENSION:
+                    whole = int(dim) + (int(dim) >= part.at)
+                    made = new.with_changes(args=[only.with_changes(value=cst.Integer(str(whole)))])
+                    rank = None if part.rank is None else part.rank - 1
+                    return _Part(made, part.at - (whole < part.at), rank)
+        raise _UnknownError
 
     def _to_numbers(self, part: _Part, method: str) -> _Part:
         """Return the reduction of each part to one number."""
         if part.rank == 0 or part.at is None:
             raise _UnknownError
-        if part.rank is not None:
-            dims = [each for each in range(part.rank + 1) if each != part.at]
-            shown = str(dims[0]) if len(dims) == 1 else f"({', '.join(map(str, dims))})"
-            if len(dims) > 1 and method == "prod":
-                raise _UnknownError
-            return _Part(self._call(part.node, method, f"dim={shown}"), 0, 0)
-        flat = self._flat(part)
-        return _Part(self._call(flat.node, method, "dim=1"), 0, 0)
-
-    def _flat(self, part: _Part) -> _Part:
-        """Return the parts as rows."""
-        node = part.node
-        if part.at:
-            node = self._call(node, "transpose", f"0, {part.at}")
-        return _Part(self._call(node, "flatten", "1"), 0, 1)
+        node = self._call(part.node, "transpose", f"0, {part.at}") if part.at else part.node
+        return _Part(self._call(self._call(node, "flatten", "1"), method, "dim=1"), 0, 0)
 
     def _call(self, node: cst.BaseExpression, method: str, args: str) -> cst.Call:
         code = cst.Module([]).code_for_node(as_receiver(node))
@@ -588,53 +455,6 @@ def _one_step(suite: cst.BaseSuite) -> tuple[str, bool, cst.BaseExpression]:
                 case cst.Assign([cst.AssignTarget(cst.Name(name))], value):
                     return name, False, value
     raise _UnknownError
-
-
-def _argument(code: str) -> cst.Arg:
-    call = cst.parse_expression(f"f({code})")
-    assert isinstance(call, cst.Call)
-    return call.args[0]
-
-
-def _says_dimension(arg: cst.Arg) -> bool:
-    return keyword_of(arg) in ("", "dim", "axis")
-
-
-def _dimensions(module: Module, args: Sequence[cst.Arg]) -> tuple[list[int] | None, bool]:
-    """Return the dimensions that a reduction is given, and whether it keeps them."""
-    dims: list[int] | None = None
-    kept = False
-    for number, arg in enumerate(args):
-        name = arg.keyword.value if arg.keyword is not None else ("dim", "keepdim")[min(number, 1)]
-        if arg.star or (number and arg.keyword is None):
-            raise _UnknownError
-        if name in ("dim", "axis"):
-            dims = _integers(arg.value)
-        elif name == "keepdim" and module.source_of(arg.value) in ("True", "False"):
-            kept = module.source_of(arg.value) == "True"
-        else:
-            raise _UnknownError
-    return dims, kept
-
-
-def _integers(node: cst.BaseExpression) -> list[int]:
-    match node:
-        case cst.Integer(value):
-            return [int(value)]
-        case cst.UnaryOperation(cst.Minus(), cst.Integer(value)):
-            return [-int(value)]
-        case cst.Tuple(elements) | cst.List(elements) if elements:
-            return [number for each in elements for number in _integers(each.value)]
-    raise _UnknownError
-
-
-def _flattens(module: Module, call: cst.Call) -> bool:
-    """Say whether a method makes one row of a part: ``view(-1)``, ``flatten()``."""
-    method = method_called(call)
-    given = [module.source_of(arg.value) for arg in call.args]
-    return (method in ("view", "reshape") and given == ["-1"]) or (
-        method in ("flatten", "ravel") and not given
-    )
 
 
 def _is_tensor(module: Module, node: cst.BaseExpression, several: bool) -> bool:
