@@ -230,7 +230,8 @@ def _verdict(
         return Verdict(program, guarded=guarded)
     first, second = (results[(str(folder), program.mode)] for folder in (old, new))
     stopped = _stopped(first) or _stopped(second)
-    difference = _difference(program.mode, first, second) if first != second and not stopped else ""
+    alike = first == second or stopped or _raised_before(first, second)
+    difference = "" if alike else _difference(program.mode, first, second)
     return Verdict(
         program,
         _offered(reports, safe=True),
@@ -243,6 +244,13 @@ def _verdict(
 
 def _stopped(result: tuple[int, str]) -> bool:
     return result[0] == 14  # by the alarm
+
+
+def _raised_before(first: tuple[int, str], second: tuple[int, str]) -> bool:
+    """Say whether a program ended in an exception before, and prints what it printed until then:
+    what comes behind that is not promised (``docs/fixes.md``)."""
+    until, raised, _ = first[1].rpartition("EXC ")
+    return bool(raised and first[0]) and second[1].startswith(until)
 
 
 def _patch(old: Path, new: Path, program: Made) -> str:
@@ -279,6 +287,9 @@ def try_all(
             tally.timed_out += verdict.timed_out
             if verdict.difference:
                 tally.differing.append(verdict)
+                if say:
+                    seen = verdict.program
+                    print(f"differs: {seen.shape}:{seen.seed} {dict(seen.strange)}", flush=True)
         if say:
             counts = f"{tally.programs.total()} programs, {tally.fixed.total()} with a safe fix"
             print(

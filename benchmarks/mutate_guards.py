@@ -18,6 +18,7 @@ import argparse
 import ast
 import copy
 import datetime
+import importlib
 import json
 import platform
 import sys
@@ -82,6 +83,7 @@ class Disable(ast.NodeTransformer):
 
 def load(tree: ast.Module, info: RuleInfo) -> Rule:
     """Return the rule of a (changed) rule file."""
+    importlib.import_module(info.module)  # What makes a record looks its module up.
     space: dict[str, object] = {
         "__name__": info.module,
         "__doc__": ast.get_docstring(tree, clean=False),

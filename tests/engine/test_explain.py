@@ -287,6 +287,44 @@ def test_an_ordinary_loop_is_no_loop_over_modules_that_differ(given: str) -> Non
     assert "modules differ" not in said
 
 
+UNUSED_SCALER = """import torch
+class Scaler:
+    def overflows(self, params):
+        for p in params:
+            if p.grad is not None and float(p.grad.float().sum()) != 0:
+                return True
+        return False
+"""
+OWN_STEP = """import torch
+class Attack:
+    def __init__(self, model):
+        self.model = model
+    def push(self):
+        for p in self.model.parameters():
+            norm = torch.norm(p.grad)
+            if norm != 0:
+                p.data.add_(p.grad / norm)
+"""
+DECAYED = """import torch
+def decay(optimizer, lr):
+    for group in optimizer.param_groups:
+        for p in group["params"]:
+            print(p.grad.norm().item())
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "row", "code"),
+    [(UNUSED_SCALER, 5, "TL101"), (OWN_STEP, 8, "TL602"), (DECAYED, 5, "TL105")],
+)
+def test_where_nothing_shows_an_accelerator_that_is_the_reason(
+    source: str, row: int, code: str
+) -> None:
+    (verdict,) = (each for each in explained(source, row).verdicts if each.code == code)
+    assert verdict.state is State.SILENT
+    assert verdict.because.startswith("nothing in the file shows an accelerator")
+
+
 def test_an_argument_that_decides_is_named() -> None:
     source = (
         "import torch\nfrom torch.utils.data import DataLoader\nfrom torchvision.datasets import "

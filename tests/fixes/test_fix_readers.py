@@ -179,6 +179,16 @@ SEES_THE_GRAPH = {
         "        return super().detach()\nbatches = [(x.as_subclass(Seeing), y) for x, y in "
         "batches]\n",
     ),
+    "which object it is": collected(
+        "return [t.item() for t in kept]",
+        grow="kept.append(loss)\nprint(any(t is loss for t in kept))",
+    ),
+    "which object the last one is": collected(
+        "return [t.item() for t in kept]", grow="kept.append(loss)\nprint(loss is kept[-1])"
+    ),
+    "that a loop's is another": collected(
+        "for t in kept:\n    if t is not loss:\n        print('older')\nreturn kept[0].item()"
+    ),
     "a second name of the sum": added("other = total\nreturn other.requires_grad"),
     "the sum of sums": added(
         "return grand.requires_grad", "total, grand = 0.0, 0.0", "total += loss\ngrand += total"
@@ -213,6 +223,7 @@ SEES_NO_GRAPH = {
     "a detached array": collected("return torch.stack(kept).detach().numpy().tolist()"),
     "the number of the sum": added("return total.item()"),
     "the number of a quotient": added("return (total / 3).item()"),
+    "which are there at all": collected("return [t.item() for t in kept if t is not None]"),
     "a test of the sum": added("if total:\n    print('more')\nreturn int(total)"),
 }
 

@@ -149,9 +149,27 @@ NOT_SAFE: dict[str, Mapping[str, str]] = {
         )
     },
 }
+OUTER = {
+    "in its function": "def main():\n    outer = torch.autocast('cpu', dtype=torch.half)\n"
+    "    with outer:\n        with torch.cpu.amp.autocast():\n            print(layer(x).dtype)\n"
+    "main()",
+    "in the file": "outer = torch.amp.autocast('cpu', torch.half)\n@outer\ndef main():\n"
+    "    with torch.cpu.amp.autocast():\n        print(layer(x).dtype)\nmain()",
+    "beside another": "import contextlib\nouter = torch.cpu.amp.autocast(True, torch.half)\n"
+    "with contextlib.nullcontext(), outer, torch.cpu.amp.autocast(True):\n"
+    "    print(layer(x).dtype)",
+}
+NOT_SAFE |= {
+    f"an autocast around it that has a name {where}": {"main.py": f"{HEAD}\n{text}"}
+    for where, text in OUTER.items()
+}
 PLAIN: dict[str, Mapping[str, str]] = {
     "a script": {"main.py": f"{HEAD}{RUN}\nrun()"},
     "a script with an import": {"main.py": f"{IMPORT}\nrun()"},
+    "a context around it that has a name and sets nothing": {
+        "main.py": f"{HEAD}\nouter = torch.no_grad()\nwith outer, torch.cpu.amp.autocast():\n"
+        "    print(layer(x).dtype)"
+    },
     "an import that no other file uses": {
         "main.py": "import steps\nsteps.run()",
         "steps.py": IMPORT,

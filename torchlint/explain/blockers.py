@@ -22,6 +22,7 @@ from torchlint.explain.counterfactual import (
 from torchlint.rule import Hit, Mark, Rule
 from torchlint.semantic.code.calls import Arguments
 from torchlint.semantic.module import Module
+from torchlint.semantic.values.accelerator import on_accelerator
 from torchlint.source.python import MisreadError
 
 _RUNS = 80
@@ -135,7 +136,8 @@ class Search:
         for answer in reversed(asked):
             key = (answer.question,) if answer.question in WIDE else answer.key
             wide_no = answer.question in WIDE and not answer.answer
-            if key not in seen and not answer.changed and not wide_no:
+            follows = answer.question == "on_device" and not on_accelerator(self.module)
+            if key not in seen and not (answer.changed or wide_no or follows):
                 seen.add(key)
                 yield from ((key, instead) for instead in otherwise(answer))
 

@@ -163,8 +163,11 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         mentions(module, _HALF) or module.outside.others_say(_says_half) is True
     ):
         return
-    plain = mask is None or dotted_text(mask) == "None"
-    if not plain and mask is not None and not is_causal_mask(module, mask, hides=False):
+    if (
+        mask is not None
+        and dotted_text(mask) != "None"
+        and not is_causal_mask(module, mask, hides=False)
+    ):
         return
     keys, values = _repeated(module, key), _repeated(module, value)
     if keys is None or values is None or keys.times != values.times:
@@ -190,9 +193,8 @@ def _repeated(module: Module, node: cst.BaseExpression) -> _Repeat | None:
     if found is not None and found.name in ("transpose", "contiguous") and found.operands:
         # Whether a call is ``x.transpose(1, 2)``, by which the heads come before the positions.
         given = {module.source_of(each) for each in found.operands[1:]}
-        turned = found.name == "transpose" and given == {"1", "2"}
         inner = found.operands[0]
-        if turned:
+        if given == {"1", "2"}:
             return _interleaved(module, inner, operation_of(module, inner), _HEADS_LAST)
         return _repeated(module, inner) if found.name == "contiguous" else None
     return (

@@ -209,20 +209,12 @@ def _is_module(module: Module, place: cst.BaseExpression) -> bool:
 def _invariant(module: Module, node: cst.Call, heat: Heat) -> bool:
     """Say whether a call needs nothing that the step binds: the loop's names, or a hot function's
     own."""
-    receiver = node.func.value if isinstance(node.func, cst.Attribute) else None
-    used = module.names_in(
-        receiver if receiver is not None and _is_module(module, receiver) else node
-    )
-    scope = heat.loop or module.function(node)
+    receiver = node.func.value if isinstance(node.func, cst.Attribute) else node
+    used = module.names_in(receiver if _is_module(module, receiver) else node)
+    scope = heat.loop or module.scope(node)
     used -= {"self", "cls"} if heat.loop is None else set()
-    writes = [
-        write
-        for name in used
-        for write in (writes_of(module, scope, name) if scope is not None else ())
-    ]
-    return scope is not None and all(
-        _renames(write, module.small_statement(write)) for write in writes
-    )
+    writes = [write for name in used for write in writes_of(module, scope, name)]
+    return all(_renames(write, module.small_statement(write)) for write in writes)
 
 
 def _renames(write: cst.Name, statement: cst.CSTNode | None) -> bool:
@@ -271,7 +263,7 @@ def _is_another(module: Module, one: cst.Call, other: cst.Call) -> bool:
     if module.class_of(one) is not module.class_of(other):
         return False
     given = (call.args[0].value if call.args else None for call in (one, other))
-    names = {text for value in given if value and (text := dotted_text(value) or "")}
+    names = {text for value in given if (text := dotted_text(value))}
     return len(names) == 2 and all(name.startswith("self.") for name in names)
 
 
@@ -300,7 +292,8 @@ def _fix(module: Module, node: cst.Call) -> Fix | None:
     line = module.statement(node)
     if loop is None or module.parent(line) is not loop.body:
         return None
-    if isinstance(statement, cst.Assign) and not _moves(module, node):
+    moves = method_called(node) in ("to", "cuda")
+    if isinstance(statement, cst.Assign) and not moves:
         return None
     given = frozenset[str]().union(*(module.names_in(arg.value) for arg in node.args))
     if any(True for name in given for _ in writes_of(module, loop, name)):
@@ -311,17 +304,11 @@ def _fix(module: Module, node: cst.Call) -> Fix | None:
     code = module.source_of(statement) + (f"  {comment.value}" if comment is not None else "")
     edits = (InsertBefore(loop, code), Remove(statement, comments=True))
     title = "Do it once, before the loop"
-    if not _moves(module, node) or not _comes_first(module, node, loop):
+    if not moves or not _comes_first(module, node, loop):
         return Fix(edits, Safety.SUGGESTION, title)
     if not _stays(module, node, loop):
         return Fix(edits, Safety.UNSAFE, title, _ELSEWHERE)
     return Fix(edits, Safety.SAFE, title, assumes={STEPS: _NO_STEP, TORCH: _ELSEWHERE})
-
-
-def _moves(module: Module, node: cst.Call) -> bool:
-    """Say whether a call moves a module, which has no effect where that lies there already."""
-    name = node.func.value if isinstance(node.func, cst.Attribute) else None
-    return method_called(node) in ("to", "cuda") and name is not None and _is_module(module, name)
 
 
 def _comes_first(module: Module, node: cst.Call, loop: cst.CSTNode) -> bool:
@@ -351,7 +338,7 @@ def _stays(module: Module, node: cst.Call, loop: cst.CSTNode) -> bool:
     ]
     back = any(to and not inferred(module, moved).tensor for _, moved, to in _moved(module))
     return not back and all(
-        (isinstance(user, cst.Call) and is_name(user.func, name))
+        isinstance(user, cst.Call)
         or (isinstance(user, cst.Attribute) and user.attr.value in _KEEPS)
         for user in users
     )
@@ -363,29 +350,21 @@ _KEEPS = frozenset(
 """What a module does without going elsewhere."""
 
 
-# Methods of a module that return the module itself.
-_CHAIN = ops.having("module", "chains")
-
-
 @question(yes="the new module is called at once", no="the new module is kept, or goes elsewhere")
 def called_at_once(module: Module, made: cst.Call) -> bool:
     """Say whether a new module is called on the spot, or under the name it is given, and goes
     nowhere else."""
     node: cst.CSTNode = made
     above = module.parent(node)
-    while isinstance(above, cst.Attribute) and above.attr.value in _CHAIN:
+    while isinstance(above, cst.Attribute):
         outer = module.parent(above)
-        if not isinstance(outer, cst.Call) or outer.func is not above:
+        if not isinstance(outer, cst.Call):
             return False
         node, above = outer, module.parent(outer)
     if isinstance(above, cst.Call):
         return above.func is node
     match above:
         case cst.Assign([cst.AssignTarget(cst.Name(name))]):
-            users = [
-                (read, module.parent(read)) for read in reads_of(module, module.scope(made), name)
-            ]
-            return bool(users) and all(
-                isinstance(user, cst.Call) and user.func is read for read, user in users
-            )
+            users = [module.parent(read) for read in reads_of(module, module.scope(made), name)]
+            return bool(users) and all(isinstance(user, cst.Call) for user in users)
     return False

@@ -249,9 +249,7 @@ def _set_outside(
     if forward is None or forward not in regions(module) or _CONFIG in module.text:
         return
     reads = any(
-        dotted_text(each) == f"self.{name}"
-        and not isinstance(module.parent(each), cst.AssignTarget)
-        for each in module.within(forward.body, cst.Attribute)
+        dotted_text(each) == f"self.{name}" for each in module.within(forward.body, cst.Attribute)
     )
     if (
         reads
@@ -271,8 +269,8 @@ def _class_of(module: Module, node: cst.BaseExpression) -> cst.ClassDef | None:
                 module.name(func) == "torch.compile"
             ):
                 found = inferred(module, inner)
-    module_of_file = found.kind == "module" and isinstance(found.node, cst.ClassDef)
-    return cst.ensure_type(found.node, cst.ClassDef) if module_of_file and found.node else None
+    cls = found.node
+    return cls if found.kind == "module" and isinstance(cls, cst.ClassDef) else None
 
 
 def _counts_iterations(module: Module, value: cst.Name) -> bool:
@@ -286,8 +284,8 @@ def _counts_iterations(module: Module, value: cst.Name) -> bool:
                 cst.Call(cst.Name("enumerate")),
             ) if name == value.value:
                 return True
-            case cst.For(cst.Name(name), cst.Call(cst.Name("range"))) if (
-                name == value.value and made in module.loops(value)[:1]
+            case cst.For(cst.Name(), cst.Call(cst.Name("range"))) if (
+                made in module.loops(value)[:1]
             ):
                 return True
     return False

@@ -21,7 +21,7 @@ from torchlint.semantic.code.handed_classes import hands_on
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.code.scopes import scopes
-from torchlint.semantic.code.tree import root_of
+from torchlint.semantic.code.tree import is_name, root_of
 from torchlint.semantic.elsewhere import Definition
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -67,7 +67,8 @@ class GraphOutcome(enum.IntEnum):
     DROPPED = 1
     """The value is read, and each way ends where no graph goes on."""
     SHOWN = 2
-    """So it is, but on a way the tensor is written out with what it is: ``grad_fn=<...>``."""
+    """So it is, but on a way the tensor is written out with what it is, ``grad_fn=<...>``, or asked
+    which object it is."""
     UNKNOWN = 3
     """A way leaves what is known."""
     WANTED = 4
@@ -176,7 +177,7 @@ class _GraphSearch(ValueSearch):
             case cst.Subscript(value) if value is node:
                 if not _stored_to(self.module, above):
                     self.value(above)
-            case _ if written_out(self.module, above):
+            case _ if written_out(self.module, above) or _asks_which(self.module, above):
                 self.end(GraphOutcome.SHOWN)
             case _ if _read_at_once(node, above):
                 self.end(GraphOutcome.DROPPED)
@@ -579,6 +580,15 @@ def _formatted(call: cst.Call) -> bool:
     if not isinstance(text, cst.SimpleString):
         return False
     return "{}" not in text.value and "!" not in text.value
+
+
+def _asks_which(module: Module, above: cst.CSTNode) -> bool:
+    """Say whether a comparison asks if a value is another object: `x is y`."""
+    whole = module.parent(above) if isinstance(above, cst.ComparisonTarget) else above
+    match whole:
+        case cst.Comparison(_, [cst.ComparisonTarget(cst.Is() | cst.IsNot(), other)]):
+            return not is_name(other, "None")
+    return False
 
 
 def _read_at_once(node: cst.CSTNode, above: cst.CSTNode) -> bool:

@@ -18,6 +18,7 @@ from torchlint.semantic.code.bindings import binds_globally, starred_over
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.imports import import_of
 from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.reaching import assigned_value
 from torchlint.semantic.code.tree import keyword_of, positional
 from torchlint.semantic.project.asked import reached_elsewhere
 
@@ -63,8 +64,11 @@ def inside_other_settings(module: Module, use: cst.BaseExpression) -> bool:
         and (set(map(keyword_of, other.args)) | set(_OLD[1 : len(positional(other))]))
         & (set(_OLD[1:]) - set(own))
         for above in module.ancestors(use)
-        for other in _contexts(above)
-        if other is not use
+        for entered in _contexts(above)
+        if entered is not use
+        for other in [
+            (isinstance(entered, cst.Name) and assigned_value(module, entered)) or entered
+        ]
     )
 
 
