@@ -185,7 +185,47 @@ def trainer(data: str, more: str = "") -> tuple[str, str]:
     return "TL907", TRAINER.format(data=data, more=more)
 
 
+SCRIPT = """\
+import torch
+from PIL import Image
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+ROOT = {root}
+
+
+class Faces(Dataset):
+    def __init__(self, names):
+        self.names = names
+
+    def __len__(self):
+        return len(self.names)
+
+    def __getitem__(self, index):
+        return torch.tensor(list(Image.open(ROOT + self.names[index]).getdata()))
+
+
+def train(names):
+    model = nn.Linear(64, 2).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x in DataLoader(Faces(names), batch_size=4, shuffle=True):
+        model(x.cuda()).mean().backward()
+        optimizer.step()
+
+
+{call}
+"""
+WINDOWS = 'r"E:\\people/"'
+CALL = 'train(["a.png", "b.png"])'
+GUARDED = f'if __name__ == "__main__":\n    {CALL}'
+
+
+def script(root: str, call: str) -> tuple[str, str]:
+    return "TL201", SCRIPT.format(root=root, call=call)
+
+
 ONLY_SHOWN = {
+    "a script of Windows without a guard": script(WINDOWS, CALL),
     "a Trainer's lambda": trainer("Images(paths, lambda image: image)"),
     "a Trainer's collator": trainer(
         "Images(paths, resize)", ", data_collator=lambda rows: {'x': rows}"
@@ -380,6 +420,8 @@ APPLIED = {
         summed("torch.zeros((), device=device)"),
         "total += loss.detach()",
     ),
+    "a script of Windows with a guard": (script(WINDOWS, GUARDED), "num_workers=4"),
+    "a script without a guard": (script('"faces/"', CALL), "num_workers=4"),
     "a sum beside a count": (summed("0.0, 0", start="total, count"), "total += loss.detach()"),
     "a sum by a key": (
         summed('{"loss": 0.0}', 'total["loss"] += loss.cpu()'),

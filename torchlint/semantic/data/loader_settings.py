@@ -485,14 +485,15 @@ def _is_touched(module: Module, place: cst.CSTNode, *, anyhow: bool) -> bool:
     no="no script of Windows without a `__main__` guard is known to make the loader",
 )
 def spawned_unguarded(module: Module, loader: cst.Call) -> bool:
-    """Say whether another file of a project that has paths of Windows calls the function that makes
-    a loader at its top level, without a ``__main__`` guard. Workers are spawned there, and run the
-    file again, which raises (docs of multiprocessing, "Safe importing of main module")."""
+    """Say whether a file of a project that has paths of Windows makes a loader at its top level, or
+    calls the function there that does, without a ``__main__`` guard. Workers are spawned there, and
+    run the file again, which raises (docs of multiprocessing, "Safe importing of main module")."""
     function = module.function(loader)
     if function is None:
-        return False
-    makes = functools.partial(_makes_unguarded, function.name.value)
-    unguarded = module.outside.others_say(makes, near=True) is True
+        unguarded = "__main__" not in module.text
+    else:
+        makes = functools.partial(_makes_unguarded, function.name.value)
+        unguarded = makes(module.text) or module.outside.others_say(makes, near=True) is True
     return unguarded and (
         _of_windows(module.text) or module.outside.others_say(_of_windows) is True
     )
@@ -507,5 +508,6 @@ def _makes_unguarded(name: str, text: str) -> bool:
     if name not in text or "__main__" in text:
         return False
     return (
-        re.search(rf"^(?!def |class )\w[^\n#]*(?<![.\w]){name}\(", text, re.MULTILINE) is not None
+        re.search(rf"^(?!def |class )(\w[^\n#]*)?(?<![.\w]){name}\(", text, re.MULTILINE)
+        is not None
     )
