@@ -232,7 +232,7 @@ def does_work(
     unknown = False
     for call in _calls(module, function):
         if absent and any(
-            needed is not _is_none(test)
+            needed is not module.source_of(test).endswith(" is None")
             and not absent.isdisjoint(map(dotted_text, module.within(test, cst.Attribute)))
             for test, needed in conditions_around(module, call, function)
         ):
@@ -252,14 +252,6 @@ def does_work(
         elif not name.startswith(("torch.", "numpy.", "builtins.")) and last not in _CHEAP_METHODS:
             unknown = True
     return None if unknown else False
-
-
-def _is_none(test: cst.BaseExpression) -> bool:
-    """Say whether a test asks whether something is None."""
-    match test:
-        case cst.Comparison(_, [cst.ComparisonTarget(cst.Is())]):
-            return True
-    return False
 
 
 def _draws_per_element(module: Module, function: cst.CSTNode) -> bool:

@@ -462,24 +462,6 @@ def waits_of_caller(
     ]
 
 
-@question(
-    yes="the network that the iteration runs in `{answer}` waits for the device itself",
-    no="no network that the iteration runs is known to wait for the device itself",
-)
-def network_that_waits(module: Module, node: cst.CSTNode) -> cst.Call | None:
-    """Return the run of a network that waits by itself in each turn that comes to `node`."""
-    iteration = module.loop(node) or module.function(node)
-    calls = module.within(iteration, cst.Call) if iteration is not None else ()
-    return next(
-        (
-            call
-            for call in calls
-            if network_wait(module, call) is not None and comes_to(module, call, node)
-        ),
-        None,
-    )
-
-
 @question(circular=())
 def _known_waits(module: Module, iteration: cst.CSTNode) -> list[cst.BaseExpression]:
     """Return the expressions in a turn for which the host waits: copies to the device may overlap,
