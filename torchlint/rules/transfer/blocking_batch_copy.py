@@ -212,6 +212,7 @@ from torchlint.semantic.device.transfers import (
 )
 from torchlint.semantic.device.uploads import upload_of
 from torchlint.semantic.project.asked import said_somewhere
+from torchlint.semantic.time.step_overhead import backward_reads
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.assumptions import (
     ACCELERATOR,
@@ -374,15 +375,21 @@ def _message(
     module: Module, memory: _Memory, wait: cst.BaseExpression | None
 ) -> tuple[str, dict[str, str]]:
     """Return the sentence about a copy, with what it says of its step and its loader."""
-    inside = network_wait(module, wait) if isinstance(wait, cst.Call) else None
+    place = ""
+    if isinstance(wait, cst.Call):
+        inside, switch = network_wait(module, wait), backward_reads(module)
+        if inside is not None:
+            place = inside.shown_from(module)
+        elif method_called(wait) == "backward" and switch is not None:
+            place = f"`{module.shown(switch)}`"
     expanded = [expanded_in_batch(*each) for each in memory.loaders] if memory.unpinned else []
     words = {
         "wait": module.shown(wait) if wait is not None else "",
-        "place": inside.shown_from(module) if inside is not None else "",
+        "place": place,
         "expanded": next(filter(None, expanded), ""),
     }
     said = _PINNED if memory.pinned else _EXPANDED if words["expanded"] else rule.message
-    ends = _INSIDE if inside is not None else _ENDS if wait is not None else ""
+    ends = _INSIDE if place else _ENDS if wait is not None else ""
     return f"{said}{ends}", words
 
 

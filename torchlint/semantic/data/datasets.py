@@ -207,10 +207,14 @@ def _made_without(module: Module, instance: Value, dataset: cst.BaseExpression) 
     where, init = found
     given = bind(init, calls[0], True)
     absent = {
-        each.name.value
+        name
         for each in parameters_of(init)
-        for value in [given.get(each.name.value, each.default)]
-        if is_name(value, "None") or is_name(sole_definition(module, value), "None")
+        for name in [each.name.value]
+        if (
+            is_name(given[name], "None") or is_name(sole_definition(module, given[name]), "None")
+            if name in given
+            else is_name(each.default, "None")
+        )
     }
     kept = (
         line for line in where.within(init.body, cst.Assign) if dotted_text(line.value) in absent
