@@ -212,6 +212,7 @@ from torchlint.semantic.device.transfers import (
 )
 from torchlint.semantic.device.uploads import upload_of
 from torchlint.semantic.project.asked import said_somewhere
+from torchlint.semantic.time.step_overhead import backward_reads
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.assumptions import (
     ACCELERATOR,
@@ -225,7 +226,6 @@ from torchlint.semantic.uses.assumptions import (
 from torchlint.semantic.uses.network_waits import network_wait
 from torchlint.semantic.uses.observers import clock_after
 from torchlint.semantic.uses.packed_lengths import becomes_lengths
-from torchlint.semantic.uses.unavoidable_syncs import network_that_waits
 from torchlint.semantic.values.apple import only_apple
 from torchlint.semantic.values.classes import in_lightning
 from torchlint.semantic.values.inferred import is_model_call
@@ -339,8 +339,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     stays = ends_in_wait(module, node)
     if stays is not None and not heat_of(module, node).train:
         return
-    network = network_that_waits(module, node)
-    wait = network or stays or ends_in_wait(module, node, put_off=True)
+    wait = stays or ends_in_wait(module, node, put_off=True)
     little = memory.unpinned or evaluates or wait is not None
     severity = Severity.INFO if little else None
     if memory.unpinned and memory.alone:
@@ -349,7 +348,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         if (any(costs) or not costs) and not evaluates:
             yield Hit(node, severity=severity, message=_WORKERS, named=False)
         return
-    message, words = _message(module, memory, network, wait)
+    message, words = _message(module, memory, wait)
     yield Hit(node, words, _pinning(module, transfer, memory), severity, message, named=False)
 
 
@@ -374,18 +373,24 @@ def _memory(module: Module, node: cst.Call, transfer: Transfer) -> _Memory:
 
 
 def _message(
-    module: Module, memory: _Memory, network: cst.Call | None, wait: cst.BaseExpression | None
+    module: Module, memory: _Memory, wait: cst.BaseExpression | None
 ) -> tuple[str, dict[str, str]]:
     """Return the sentence about a copy, with what it says of its step and its loader."""
-    inside = network_wait(module, network) if network is not None else None
+    place = ""
+    if isinstance(wait, cst.Call):
+        inside, switch = network_wait(module, wait), backward_reads(module)
+        if inside is not None:
+            place = inside.shown_from(module)
+        elif method_called(wait) == "backward" and switch is not None:
+            place = f"`{module.shown(switch)}`"
     expanded = [expanded_in_batch(*each) for each in memory.loaders] if memory.unpinned else []
     words = {
         "wait": module.shown(wait) if wait is not None else "",
-        "place": inside.shown_from(module) if inside is not None else "",
+        "place": place,
         "expanded": next(filter(None, expanded), ""),
     }
     said = _PINNED if memory.pinned else _EXPANDED if words["expanded"] else rule.message
-    ends = _INSIDE if inside is not None else _ENDS if wait is not None else ""
+    ends = _INSIDE if place else _ENDS if wait is not None else ""
     return f"{said}{ends}", words
 
 

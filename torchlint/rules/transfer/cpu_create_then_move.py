@@ -116,6 +116,7 @@ from collections.abc import Collection, Iterator
 import libcst as cst
 
 from torchlint.rule import (
+    Grade,
     Hit,
     Module,
     Rule,
@@ -154,8 +155,8 @@ from torchlint.semantic.time.once import runs_once
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.unavoidable_syncs import (
     before_many_runs,
-    evaluates_and_waits,
     waits_before,
+    waits_besides,
     waits_next,
     waits_to_copy_up,
 )
@@ -534,7 +535,9 @@ def _gains_little(
         if isinstance(loop, cst.Call):
             return _BEFORE, module.shown(loop.func)
         return _BEFORE, "for" if isinstance(loop, cst.For) else "while"
-    waits = [waits_next(module, node), *evaluates_and_waits(module, node)]
+    waits: list[cst.CSTNode | None] = [waits_next(module, node)]
+    if heat_of(module, node).grade is Grade.EVAL:
+        waits += waits_besides(module, node, None)
     if factory is not None and "random" not in device_effect(module, factory):
         waits.append(waits_to_copy_up(module, node))
     wait = next((each for each in waits if each is not None), None)

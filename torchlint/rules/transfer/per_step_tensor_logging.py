@@ -130,8 +130,8 @@ from torchlint.semantic.data.per_step_use import (
 from torchlint.semantic.device.host_reads import HostRead, scalar_reads
 from torchlint.semantic.uses.meters import meter_in_numpy, meter_on_host
 from torchlint.semantic.uses.unavoidable_syncs import (
-    iteration_waits,
     waited_before,
+    waits_besides,
     waits_for_the_same,
 )
 from torchlint.semantic.uses.unchanged_values import changed_below
@@ -283,7 +283,7 @@ def _throttled(module: Module, call: cst.Call) -> Fix | None:
     if found is None:
         return None
     edits = logged_every(LOG_EVERY, found)
-    others = iteration_waits(module, call, put_off=True) if redraws_bar(module, call) else ()
+    others = waits_besides(module, call, None) if redraws_bar(module, call) else ()
     stays = [each for each in others if not any(module.is_within(each, n) for n in found.lines)]
     notes = [
         _LOGGED_EVERY_N,

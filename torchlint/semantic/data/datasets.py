@@ -207,10 +207,14 @@ def _made_without(module: Module, instance: Value, dataset: cst.BaseExpression) 
     where, init = found
     given = bind(init, calls[0], True)
     absent = {
-        each.name.value
+        name
         for each in parameters_of(init)
-        for value in [given.get(each.name.value, each.default)]
-        if is_name(value, "None") or is_name(sole_definition(module, value), "None")
+        for name in [each.name.value]
+        if (
+            is_name(given[name], "None") or is_name(sole_definition(module, given[name]), "None")
+            if name in given
+            else is_name(each.default, "None")
+        )
     }
     kept = (
         line for line in where.within(init.body, cst.Assign) if dotted_text(line.value) in absent
@@ -232,7 +236,7 @@ def does_work(
     unknown = False
     for call in _calls(module, function):
         if absent and any(
-            needed is not _is_none(test)
+            needed is not module.source_of(test).endswith(" is None")
             and not absent.isdisjoint(map(dotted_text, module.within(test, cst.Attribute)))
             for test, needed in conditions_around(module, call, function)
         ):
@@ -252,14 +256,6 @@ def does_work(
         elif not name.startswith(("torch.", "numpy.", "builtins.")) and last not in _CHEAP_METHODS:
             unknown = True
     return None if unknown else False
-
-
-def _is_none(test: cst.BaseExpression) -> bool:
-    """Say whether a test asks whether something is None."""
-    match test:
-        case cst.Comparison(_, [cst.ComparisonTarget(cst.Is())]):
-            return True
-    return False
 
 
 def _draws_per_element(module: Module, function: cst.CSTNode) -> bool:

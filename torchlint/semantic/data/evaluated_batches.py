@@ -25,6 +25,7 @@ from torchlint.semantic.time.loops import has_model_call
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.host_needs import needed_at_once, needed_by
 from torchlint.semantic.uses.iteration_places import comes_to, iteration_places, nearest
+from torchlint.semantic.uses.network_waits import network_wait
 from torchlint.semantic.uses.unavoidable_syncs import (
     goes_on_elsewhere,
     scales,
@@ -92,7 +93,8 @@ def ends_in_wait(
     a model and no backward pass between it and the next one: the device is idle then, and does
     nothing with which a copy could overlap. These are a step of a GradScaler, a copy that the host
     needs at once, and where nothing is trained also what is printed and what other code than
-    torch's takes; with `put_off` whatever the step is known to wait for."""
+    torch's takes; with `put_off` whatever the step is known to wait for, and a
+    network that waits in each run."""
     iteration = module.loop(node) or module.function(node)
     if iteration is None:
         return None
@@ -108,7 +110,10 @@ def ends_in_wait(
         (
             wait
             for wait in waits
-            if last is None or module.before(last, wait) or module.is_within(last, wait)
+            if last is None
+            or module.before(last, wait)
+            or module.is_within(last, wait)
+            or (isinstance(wait, cst.Call) and network_wait(module, wait) is not None)
         ),
         None,
     )

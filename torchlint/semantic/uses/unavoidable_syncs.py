@@ -48,7 +48,6 @@ from torchlint.semantic.uses.iteration_places import (
     comes_either_way,
     comes_to,
     in_each_iteration,
-    iteration_places,
     iteration_steps,
     nearest,
     starts_work,
@@ -73,22 +72,19 @@ _KINDS = (cst.Name, cst.Attribute, cst.Subscript, cst.Comparison, cst.Call)
     yes="each iteration of the loop waits for the device in `{answer}` as well",
     no="nothing else in the iteration of the loop is known to wait for the device",
 )
-def iteration_waits(
-    module: Module, node: cst.CSTNode, *, put_off: bool = False
-) -> tuple[cst.BaseExpression, ...]:
+def iteration_waits(module: Module, node: cst.CSTNode) -> tuple[cst.BaseExpression, ...]:
     """Return the other reads of the device, and copies to the host, that each turn of the innermost
-    loop around `node` makes; with `put_off` also those that could be made after the loop, else only
-    what the host needs in that very turn."""
+    loop around `node` makes and that the host needs in that very turn."""
     loop = module.loop(node)
     own = module.small_statement(node) or node
-    every = _waiting(module, loop, put_off) if loop is not None else ()
+    every = _waiting(module, loop) if loop is not None else ()
     return tuple(place for place in every if not module.is_within(place, own))
 
 
 @question(circular=())
-def _waiting(module: Module, loop: cst.For | cst.While, put_off: bool) -> list[cst.BaseExpression]:
+def _waiting(module: Module, loop: cst.For | cst.While) -> list[cst.BaseExpression]:
     """Return what each turn of a loop waits for, see `iteration_waits`."""
-    return [place for place in iteration_steps(module, loop) if _waits(module, place, put_off)]
+    return [place for place in iteration_steps(module, loop) if _waits(module, place)]
 
 
 @question(
@@ -99,22 +95,6 @@ def stays_beside(module: Module, node: cst.CSTNode) -> cst.BaseExpression | None
     """Return a read of the device that the host needs in the same turn of the loop, with no run of
     a model, backward pass or step between it and `node`: then `node` waits for next to nothing."""
     return nearest(module, node, iteration_waits(module, node))
-
-
-@question(
-    yes="it belongs to an evaluation of which each batch waits for the device, in `{answer}`",
-    no="it belongs to no evaluation of which each batch is known to wait for the device",
-)
-def evaluates_and_waits(module: Module, node: cst.CSTNode) -> tuple[cst.BaseExpression, ...]:
-    """Return the waits in which each batch of an evaluation ends: then nothing is ever copied while
-    the batch before it is computed. Where the loop has none itself, a function that it calls may
-    have."""
-    if heat_of(module, node).grade is not Grade.EVAL:
-        return ()
-    calls = (place for place in iteration_places(module, node) if isinstance(place, cst.Call))
-    return iteration_waits(module, node, put_off=True) or tuple(
-        itertools.islice((call for call in calls if _stays_inside(module, call, None)), 1)
-    )
 
 
 @question(
@@ -219,15 +199,15 @@ def _masks(module: Module, part: cst.SubscriptElement, names: Iterable[str]) -> 
     return mask.tensor and mask.dtype == "bool" and mask.device != CPU
 
 
-def _waits(module: Module, place: cst.BaseExpression, put_off: bool) -> bool:
+def _waits(module: Module, place: cst.BaseExpression) -> bool:
     asks = isinstance(module.parent(place), (cst.If, cst.BooleanOperation, cst.UnaryOperation))
     if asks and _is_asked_there(module, place):
         return True
     if not isinstance(place, cst.Call):
         return False
     if any(read.how not in ("format", "print") for read in scalar_reads(module, place)):
-        return put_off or decides(module, place) or sizes(module, place)
-    return host_copy(module, place) is not None and (put_off or needed_at_once(module, place))
+        return decides(module, place) or sizes(module, place)
+    return host_copy(module, place) is not None and needed_at_once(module, place)
 
 
 @question(
@@ -482,24 +462,6 @@ def waits_of_caller(
     ]
 
 
-@question(
-    yes="the network that the iteration runs in `{answer}` waits for the device itself",
-    no="no network that the iteration runs is known to wait for the device itself",
-)
-def network_that_waits(module: Module, node: cst.CSTNode) -> cst.Call | None:
-    """Return the run of a network that waits by itself in each turn that comes to `node`."""
-    iteration = module.loop(node) or module.function(node)
-    calls = module.within(iteration, cst.Call) if iteration is not None else ()
-    return next(
-        (
-            call
-            for call in calls
-            if network_wait(module, call) is not None and comes_to(module, call, node)
-        ),
-        None,
-    )
-
-
 @question(circular=())
 def _known_waits(module: Module, iteration: cst.CSTNode) -> list[cst.BaseExpression]:
     """Return the expressions in a turn for which the host waits: copies to the device may overlap,
@@ -515,7 +477,12 @@ def _known_waits(module: Module, iteration: cst.CSTNode) -> list[cst.BaseExpress
         for wait in possible_waits(module, node)
         if (wait.why in (ALL_WORK, SCALED) and wait.tensor is None)
         or (
-            wait.why in STOPS and wait.tensor is not None and on_device(module, wait.tensor) is True
+            wait.why in STOPS
+            and wait.tensor is not None
+            and (
+                on_device(module, wait.tensor) is True
+                or (isinstance(node, cst.Call) and host_copy(module, node) is not None)
+            )
         )
     ]
 
