@@ -273,6 +273,9 @@ class Origins:
             return self._unknown_parameter(found, name), None
         if isinstance(found, cst.For):
             return f"what the loop over `{module.shown(found.iter)}` gives is not known", None
+        made = found.value if isinstance(found, (cst.Assign, cst.AnnAssign)) else None
+        if made is not None:  # What it is, not the device to which a move brings it.
+            return "", self._unpacked_part(found, node, made)
         return "", self._of_name(node)[2]
 
     def _unknown_parameter(self, function: cst.FunctionDef, name: str) -> str:

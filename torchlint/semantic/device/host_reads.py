@@ -328,6 +328,12 @@ def _given(module: Module, node: cst.BaseExpression) -> bool:
     return unknown and on_device_from(module, node) is not None
 
 
+def _brought(module: Module, node: cst.BaseExpression) -> bool:
+    # Of all that is brought to a device, only a tensor is read as a number, or as a list of some.
+    value = inferred(module, node)
+    return value.kind == "?" and value.device in (CUDA, ACCEL) and on_accelerator(module)
+
+
 def _method(module: Module, call: cst.Call) -> tuple[cst.BaseExpression, str, int] | None:
     """Return receiver, name and number of arguments of a method call.
 
@@ -355,6 +361,8 @@ def source(module: Module, node: cst.BaseExpression) -> cst.BaseExpression | Non
     """Return the device tensor that an expression is or, through plain copies and views, was; else
     None."""
     if _waits(module, node) or perhaps_on_device(module, node) or _given(module, node):
+        return node
+    if _brought(module, node):
         return node
     at: cst.CSTNode = node
     while True:
@@ -461,6 +469,7 @@ def host_copy(module: Module, call: cst.Call) -> HostRead | None:
         not _waits(module, receiver)
         and not perhaps_on_device(module, receiver)
         and not _given(module, receiver)
+        and not (method == "tolist" and _brought(module, receiver))
     ):
         return (
             HostRead(call, receiver, method)

@@ -259,7 +259,8 @@ class Expressions(Parts):
         if known is not None:
             return left if known is either else right
         if either and left.kind == "?" and right.kind == "module":
-            return Value("module")  # ``net or Net()``: what is given is a network as well.
+            # ``net or Net()``: what is given is a network as well, or a loss.
+            return Value("module", name="loss" if (right.name or "").endswith("Loss") else None)
         return perhaps(left, right)
 
     def _if_exp(self, node: cst.IfExp) -> Value:

@@ -232,9 +232,9 @@ def called_by_framework(module: Module, node: cst.Call) -> bool:
     no="no caller in another file is known to decide about autograd here",
 )
 def callers_decide(module: Module, node: cst.Call) -> bool:
-    """Say whether a place is in a network's own method that nobody in view calls and that detaches
-    nothing itself, or runs only in a mode that is none of training: those who call it, or ask for
-    that, may switch autograd off."""
+    """Say whether a place is in a network's own method that nobody in view calls, its forward pass
+    or one that detaches nothing itself, or runs only in a mode that is none of training: those who
+    call it, or ask for that, may switch autograd off."""
     if heat_of(module, node).untrained:
         return True
     home = module.function(node)
@@ -243,7 +243,8 @@ def callers_decide(module: Module, node: cst.Call) -> bool:
     cls = module.class_of(home)
     if cls is None or not is_network(module, cls):
         return False
-    detaches = any(method_called(call) == "detach" for call in module.within(home, cst.Call))
+    calls = module.within(home, cst.Call) if home.name.value != "forward" else ()
+    detaches = any(method_called(call) == "detach" for call in calls)
     return not (detaches or module.outside.calls(name_outside(module, home)))
 
 
