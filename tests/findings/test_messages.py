@@ -427,28 +427,6 @@ def test_an_interval_of_one_is_to_blame_where_it_lets_each_step_log(line: str, e
 
 
 @pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("one = 1", "one = min(args.every, 1)"),
-        ("adam.step()", "adam.step(); print(one)"),
-        ("    one = 1\n", "    global one\n    one = 1\n"),
-        ("(loss.item())", "(loss.item()); torch.save(net, 'net.pt')"),
-        ("(loss.item())", "(loss.item()); adam.param_groups[0]['lr'] *= 0.9"),
-        ("(loss.item())", "(loss.item())\n        else: adam.zero_grad()"),
-    ],
-)
-def test_an_interval_that_more_depends_on_stays(old: str, new: str) -> None:
-    text = LOGGED.replace("{line}", "if step % one == 0: log.info(loss.item())")
-    (found,) = check(text, codes=frozenset({"TL105"})).findings
-    assert found.fix is not None
-    assert [edit.text for edit in found.fix.edits] == ["50"]
-    assert all(
-        each.fix is None or "as the interval says" not in each.fix.note
-        for each in check(text.replace(old, new), codes=frozenset({"TL105"})).findings
-    )
-
-
-@pytest.mark.parametrize(
     ("number", "maker"),
     [("0.0", "zeros"), ("1.0", "ones"), ("0.5", "full"), ("0", "full"), ("-1.0", "full")],
 )

@@ -117,14 +117,11 @@ from torchlint.rule import (
     one_sentence,
     wait_for,
 )
-from torchlint.semantic.code.bindings import names_of_outer_scopes, sole_definition
-from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.intervals import interval_of_one
 from torchlint.semantic.data.evaluated_batches import waits_anyway
 from torchlint.semantic.data.per_step_use import (
     LOG_EVERY,
     Sink,
-    decides_logs_alone,
     log_lines,
     logged_in,
     logging_call,
@@ -172,8 +169,6 @@ _LOGGED_EVERY_N = (
     f"Only every {LOG_EVERY}th step is logged, and the last where the loop tells which it is; what "
     "counts the calls as steps counts fewer."
 )
-
-_BY_INTERVAL = f"Only every {LOG_EVERY}th step is logged, as the interval says then."
 
 rule = Rule(
     __name__,
@@ -289,23 +284,7 @@ def _meter(module: Module, update: cst.Call) -> tuple[str, str]:
 def _throttled(module: Module, call: cst.Call) -> Fix | None:
     """Log only every N steps, together with the lines beside it that only log too; the loop counts
     them, or is made to."""
-    interval = interval_of_one(module, call)
-    made = sole_definition(module, interval) if isinstance(interval, cst.Name) else None
-    function = module.function(made) if isinstance(made, cst.Integer) else None
-    if function is not None and interval is not None and made is not None:
-        name = module.source_of(interval)
-        alone = (
-            reads_of(module, function, name) == [interval]
-            and not any(name in outer for outer in names_of_outer_scopes(module))
-            and decides_logs_alone(module, interval, call)
-        )
-        edit = Replace(made, cst.Integer(str(LOG_EVERY)))
-        return (
-            Fix((edit,), Safety.UNSAFE, f"Make `{name}` {LOG_EVERY}", _BY_INTERVAL)
-            if alone
-            else None
-        )
-    found = log_lines(module, call)
+    found = log_lines(module, call) if interval_of_one(module, call) is None else None
     if found is None:
         return None
     edits = logged_every(LOG_EVERY, found)

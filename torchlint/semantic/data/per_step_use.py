@@ -409,21 +409,6 @@ def _only_logs(module: Module, line: cst.CSTNode | None) -> bool:
     return False
 
 
-@question(yes="what `{0}` decides does nothing but log", no="what `{0}` decides does more than log")
-def decides_logs_alone(module: Module, interval: cst.BaseExpression, call: cst.Call) -> bool:
-    """Say whether the branch around a logging call whose test reads an interval only logs."""
-    tests = (each for each in module.ancestors(call) if isinstance(each, cst.If))
-    branch = next((each for each in tests if module.is_within(interval, each.test)), None)
-    return branch is not None and _branch_logs(module, branch)
-
-
-def _branch_logs(module: Module, branch: cst.If) -> bool:
-    return branch.orelse is None and all(
-        _branch_logs(module, each) if isinstance(each, cst.If) else _only_logs(module, each)
-        for each in branch.body.body
-    )
-
-
 @question(yes="the value is only logged", no="the value is not only logged")
 def logged_in(module: Module, node: cst.BaseExpression) -> list[Sink]:
     """Return the logging calls that are all that reads an expression, itself or by the name bound
