@@ -76,10 +76,10 @@ if weight.abs().max() > 10:
 Unsafe: `torch.where` computes both sides, and a NaN or infinity in the side not taken can reach the
 gradients; `if error == 0: return inf` right before `return f(error)` returns a tensor in both
 cases; the best of a loop, `best = loss if loss < best else best`, is kept as a tensor without its
-graph. Python's `max(1.0, x)` becomes `x.clamp(min=1.0)`, a tensor whichever is larger. A parameter
-whose default is None is asked by `is not None` instead of by its truth. Safe: elements that a loop
-does nothing with but test and read come from a copy on the host, made once before the loop; so does
-an element of a tensor that is older than the loop, unless the loop may change that tensor.
+graph. A parameter whose default is None is asked by `is not None` instead of by its truth. Safe:
+elements that a loop does nothing with but test and read come from a copy on the host, made once
+before the loop; so does an element of a tensor that is older than the loop, unless the loop may
+change that tensor.
 
 ## Measure
 Timed is one call of `train()`. On a CPU no gain is expected but a small loss, for `torch.where`
@@ -116,7 +116,6 @@ from torchlint.rule import (
 from torchlint.rules.vectorize._branch_on_device_tensor.fixes import (
     given_test,
     kept_best,
-    larger_on_device,
     returned_where,
 )
 from torchlint.semantic.code.imports import name_for_module
@@ -148,8 +147,7 @@ _GUARD = (
     "gradient scaler skip the step."
 )
 
-_LARGER = {"builtins.max": ("max", "min"), "builtins.min": ("min", "max")}
-"""What Python calls the larger and the smaller of two, and clamp the bound of it."""
+_LARGER = ("builtins.max", "builtins.min")
 _COMPARED = (
     "Python's {word}() compares `{other}` with another value, and waits for the GPU; "
     "torch.{word}imum, or clamp for a number, compares on the device."
@@ -210,14 +208,13 @@ def check_larger(node: cst.Call, module: Module) -> Iterator[Hit]:
         return  # The outer one waits for the same, and is the one to replace.
     tensors = [each for each in values if inferred(module, each).tensor and on_device(module, each)]
     if tensors:
-        name, bound = _LARGER[module.called(node)]
+        name = module.called(node).rpartition(".")[2]
         words = {"word": name, "other": module.shown(tensors[0])}
         severity = Severity.INFO if _waits_as_well(module, node) is not None else None
         cause = wait_for(module, tensors[0])
         needed = module.called(module.taker(node)) in _TAKES_NUMBERS or sizes(module, node)
-        fix = None if needed else larger_on_device(module, node, bound)
         message = _NUMBER if needed else _COMPARED
-        yield Hit(node, words, fix, severity, message=message, cause=cause)
+        yield Hit(node, words, severity=severity, message=message, cause=cause)
 
 
 def _word(node: _Asking) -> str:

@@ -1,11 +1,10 @@
 """Tests of a tensor's truth that can go: a parameter of which is asked whether it was given, the
-best of a loop, the larger of a tensor and a number, and a constant that is returned early."""
+best of a loop, and a constant that is returned early."""
 
 from __future__ import annotations
 
 import libcst as cst
 
-from torchlint.fixes.expressions import method_call
 from torchlint.rule import (
     Fix,
     Module,
@@ -15,7 +14,6 @@ from torchlint.rule import (
     Safety,
     inferred,
     on_device,
-    with_keyword,
 )
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
@@ -32,23 +30,10 @@ _BEST = (
     "What is kept is a tensor without a graph, also where nothing was better than the number that "
     "it began with."
 )
-_LARGER = "The result is a tensor in any case, and a NaN stays one."
 _ALWAYS = (
     "What is returned is a tensor in both cases; both are computed, and a NaN or infinity in the "
     "one not taken can reach the gradients."
 )
-
-
-def larger_on_device(module: Module, call: cst.Call, bound: str) -> Fix | None:
-    """Return the fix by which the larger, or smaller, of a tensor and a number is taken on the
-    device: ``x.clamp(min=1.0)`` for ``max(1.0, x)``."""
-    values = [arg.value for arg in call.args]
-    tensors = [each for each in values if inferred(module, each).tensor]
-    numbers = [each for each in values if inferred(module, each).kind == "number"]
-    if len(tensors) != 1 or len(numbers) != 1 or len(values) != 2:
-        return None
-    new = with_keyword(method_call(tensors[0], "clamp"), bound, numbers[0])
-    return Fix((Replace(call, new),), Safety.UNSAFE, "Compare on the device", _LARGER)
 
 
 def _is_cheap_name(module: Module, node: cst.BaseExpression) -> bool:
