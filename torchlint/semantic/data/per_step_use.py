@@ -398,9 +398,10 @@ def _beside(module: Module, call: cst.Call) -> list[cst.SimpleStatementLine]:
         else:
             found = [each]
     for above in reversed(block.body[: block.body.index(found[0])] if found else ()):
-        if not _made_for(module, above, found):
+        if _made_for(module, above, found):
+            found.insert(0, above)
+        else:
             break
-        found.insert(0, above)
     return found
 
 
