@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING
 
 import libcst as cst
 
@@ -398,22 +398,21 @@ def _beside(module: Module, call: cst.Call) -> list[cst.SimpleStatementLine]:
         else:
             found = [each]
     for above in reversed(block.body[: block.body.index(found[0])] if found else ()):
-        if _made_for(module, above, found):
-            found.insert(0, above)
-        else:
+        if not isinstance(above, cst.SimpleStatementLine) or not _made_for(module, above, found):
             break
+        found.insert(0, above)
     return found
 
 
 def _made_for(
-    module: Module, line: cst.CSTNode, logs: Sequence[cst.SimpleStatementLine]
-) -> TypeGuard[cst.SimpleStatementLine]:
+    module: Module, line: cst.SimpleStatementLine, logs: Sequence[cst.SimpleStatementLine]
+) -> bool:
     """Say whether a line binds what Python computes for some lines that log, and nothing else
     reads: ``mean = total / seen``."""
-    match line:
-        case cst.SimpleStatementLine(
-            [cst.Assign([cst.AssignTarget(cst.Name(name))], value) as made]
-        ) if not remarked(module, logs[0]):
+    match line.body:
+        case [cst.Assign([cst.AssignTarget(cst.Name(name))], value) as made] if not remarked(
+            module, logs[0]
+        ):
             reads = readers_of(module, made, name)
             return (
                 bool(reads)
