@@ -389,7 +389,7 @@ def weighed(out, weights):
 """
 HITS = "(out.argmax(1) == y).sum()"
 STAYS = {
-    "a number of which nothing is known": f"names[{HITS}.item()] = i",
+    "a number of which nothing is known": f"bar.names[{HITS}.item()] = i",
     "a function of another file": "a += hits(out, y)",
     "an object of another file": "a += Hits()(out, y)",
     "a number made in another file": "a += half(out, y)",

@@ -79,6 +79,7 @@ NOTES = [
     ("TL113", "also the parts that the loop does not come to"),
     ("TL201", "draw from the workers' seeds"),
     ("TL202", "cannot be swapped out"),
+    ("TL203", "drew random numbers"),
     ("TL207", "which raises on overflow"),
     ("TL207", "different dtypes in their common one"),
     ("TL114", "the device's generator"),

@@ -359,6 +359,9 @@ def epochs(body: str, end: str, before: str = "") -> str:
 
 
 PROGRAMS |= {
+    "a list over epochs, filled in two loops": epochs(
+        "", "found", "for x in range(3):\n    found.append(x)\n"
+    ),
     "below each other": function(
         "seen = {}\n",
         "first = loss.item()\nsecond = (out * 2).mean().item()\n\nthird = out.std().item()\n"
@@ -617,9 +620,6 @@ LEFT = {
     + function("total = 0.0\n", "total += eval_criterion(out, y).item()\n", "return total\n"),
     "a list over epochs with another name": epochs("kept = found\n", "found, kept"),
     "a list over epochs that is written to": epochs("found[0] = 1\n", "found"),
-    "a list over epochs, filled in two loops": epochs(
-        "", "found", "for x in range(3):\n    found.append(x)\n"
-    ),
     "a list over epochs, read in its loop": epochs("", "found").replace(
         "            found.append",
         "            if found:\n                print(max(found))\n            found.append",

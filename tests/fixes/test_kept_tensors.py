@@ -269,3 +269,36 @@ class Net(pl.LightningModule):
 """
     new = fixed(text, "unsafe", codes=frozenset({"TL113"})).after
     assert new.count(" losses.append(loss)\n") == 2
+
+
+HELD = """
+def train(loader, optimizer):
+    {made}
+    for x, y in loader:
+        loss = criterion(model(x.to(device)), y.to(device))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        {line}
+    return kept
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "line", "safe"),
+    [
+        ('kept = {"loss": 0.0}', 'kept["loss"] += loss.item()', True),
+        ('kept = {"loss": []}', 'kept["loss"].append(loss.item())', True),
+        ('kept, rest = {"loss": 0.0}, []', 'kept["loss"] += loss.item()', True),
+        ('kept = {"loss": 0.0}', 'kept["los"] += loss.item()', False),
+        ('kept = {"loss": {}}', 'kept["loss"]["first"] += loss.item()', False),
+        ("kept = [0.0]", "kept[0] += loss.item()", False),
+    ],
+)
+def test_a_key_that_a_dictionary_is_made_with_raises_nothing(
+    made: str, line: str, safe: bool
+) -> None:
+    text = HEAD + HELD.format(made=made, line=line)
+    codes = frozenset({"TL101"})
+    assert "pending_kept" in fixed(text, "unsafe", codes=codes).after
+    assert ("pending_kept" in fixed(text, "safe", codes=codes).after) is safe

@@ -8,6 +8,7 @@ import libcst as cst
 
 from torchlint.fixes.expressions import number_of, swapped
 from torchlint.fixes.fix import Append, NodeEdit, Prepend, Remove, Replace
+from torchlint.semantic.code.reaching import readers_of
 from torchlint.semantic.data.per_step_use import LogLines, log_lines
 from torchlint.semantic.module import Module
 
@@ -50,11 +51,17 @@ def log_every_n(
             (each for each, _ in found.values() if module.statement(node) in each.lines), None
         )
         if lines is None:
-            match module.small_statement(node):
+            line = module.small_statement(node)
+            match line:
+                case cst.Assign([cst.AssignTarget(cst.Name(name))]):
+                    line = next(map(module.small_statement, readers_of(module, line, name)), line)
+            match line:
                 case cst.Expr(cst.Call() as call):
                     lines = log_lines(module, call)
-            if lines is None or any(
-                set(lines.lines) & set(each.lines) for each, _ in found.values()
+            if (
+                lines is None
+                or module.statement(node) not in lines.lines
+                or any(set(lines.lines) & set(each.lines) for each, _ in found.values())
             ):
                 return None
         _, reads = found.setdefault(lines.lines[0], (lines, {}))

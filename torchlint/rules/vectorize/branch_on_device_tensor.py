@@ -74,10 +74,9 @@ if weight.abs().max() > 10:
 
 ## Fix safety
 Unsafe: `torch.where` computes both sides, and a NaN or infinity in the side not taken can reach the
-gradients. Python's `max(1.0, x)` becomes `x.clamp(min=1.0)`, a tensor whichever is larger. Safe:
-elements that a loop does nothing with but test and read come from a copy on the host, made once
-before the loop; so does an element of a tensor that is older than the loop, unless the loop may
-change that tensor.
+gradients. Safe: elements that a loop does nothing with but test and read come from a copy on the
+host, made once before the loop; so does an element of a tensor that is older than the loop, unless
+the loop may change that tensor.
 
 ## Measure
 Timed is one call of `train()`. On a CPU no gain is expected but a small loss, for `torch.where`
@@ -96,7 +95,6 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.fixes.before_loop import brought_to_host, elements_on_host
-from torchlint.fixes.expressions import method_call
 from torchlint.rule import (
     Fix,
     Grade,
@@ -111,7 +109,6 @@ from torchlint.rule import (
     inferred,
     on_device,
     wait_for,
-    with_keyword,
 )
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.reaching import definitions_of
@@ -142,8 +139,7 @@ _GUARD = (
     "gradient scaler skip the step."
 )
 
-_LARGER = {"builtins.max": ("max", "min"), "builtins.min": ("min", "max")}
-"""What Python calls the larger and the smaller of two, and clamp the bound of it."""
+_LARGER = ("builtins.max", "builtins.min")
 _COMPARED = (
     "Python's {word}() compares `{other}` with another value, and waits for the GPU; "
     "torch.{word}imum, or clamp for a number, compares on the device."
@@ -170,8 +166,6 @@ _SKIPS = (
     "Python's {word} on a tensor value waits for the GPU to know whether `{work}` runs; decide by "
     "what the host has before the copy, or for many at once."
 )
-
-_LARGER_NOTE = "The result is a tensor in any case, and a NaN stays one."
 
 rule = Rule(
     __name__,
@@ -206,26 +200,13 @@ def check_larger(node: cst.Call, module: Module) -> Iterator[Hit]:
         return  # The outer one waits for the same, and is the one to replace.
     tensors = [each for each in values if inferred(module, each).tensor and on_device(module, each)]
     if tensors:
-        name, bound = _LARGER[module.called(node)]
+        name = module.called(node).rpartition(".")[2]
         words = {"word": name, "other": module.shown(tensors[0])}
         severity = Severity.INFO if _waits_as_well(module, node) is not None else None
         cause = wait_for(module, tensors[0])
         needed = module.called(module.taker(node)) in _TAKES_NUMBERS or sizes(module, node)
-        fix = None if needed else _larger_on_device(module, node, bound)
         message = _NUMBER if needed else _COMPARED
-        yield Hit(node, words, fix, severity, message=message, cause=cause)
-
-
-def _larger_on_device(module: Module, call: cst.Call, bound: str) -> Fix | None:
-    """Return the fix by which the larger, or smaller, of a tensor and a number is taken on the
-    device: ``x.clamp(min=1.0)`` for ``max(1.0, x)``."""
-    values = [arg.value for arg in call.args]
-    tensors = [each for each in values if inferred(module, each).tensor]
-    numbers = [each for each in values if inferred(module, each).kind == "number"]
-    if len(tensors) != 1 or len(numbers) != 1 or len(values) != 2:
-        return None
-    new = with_keyword(method_call(tensors[0], "clamp"), bound, numbers[0])
-    return Fix((Replace(call, new),), Safety.UNSAFE, "Compare on the device", _LARGER_NOTE)
+        yield Hit(node, words, severity=severity, message=message, cause=cause)
 
 
 def _word(node: _Asking) -> str:

@@ -20,7 +20,7 @@ from torchlint.base.regex import regex
 from torchlint.semantic.code.conditions import conditions_around
 from torchlint.semantic.code.flow import callees_of, reads_of, writes_of
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.code.text import remarked
 from torchlint.semantic.code.tree import attr_of, is_name
 from torchlint.semantic.data.step_counters import last_step, steps_counted
@@ -397,7 +397,31 @@ def _beside(module: Module, call: cst.Call) -> list[cst.SimpleStatementLine]:
             break
         else:
             found = [each]
+    for above in reversed(block.body[: block.body.index(found[0])] if found else ()):
+        if not isinstance(above, cst.SimpleStatementLine) or not _made_for(module, above, found):
+            break
+        found.insert(0, above)
     return found
+
+
+def _made_for(
+    module: Module, line: cst.SimpleStatementLine, logs: Sequence[cst.SimpleStatementLine]
+) -> bool:
+    """Say whether a line binds what Python computes for some lines that log, and nothing else
+    reads: ``mean = total / seen``."""
+    match line.body:
+        case [cst.Assign([cst.AssignTarget(cst.Name(name))], value) as made] if not remarked(
+            module, logs[0]
+        ):
+            reads = readers_of(module, made, name)
+            return (
+                bool(reads)
+                and all(any(module.is_within(read, each) for each in logs) for read in reads)
+                and all(_passes(module, call) for call in module.within(value, cst.Call))
+                and not any(True for _ in module.within(value, cst.NamedExpr, cst.Await, cst.Yield))
+                and not any(scalar_reads(module, call) for call in module.within(value, cst.Call))
+            )
+    return False
 
 
 def _only_logs(module: Module, line: cst.CSTNode | None) -> bool:
