@@ -156,7 +156,6 @@ from torchlint.semantic.uses.unavoidable_syncs import (
     before_many_runs,
     evaluates_and_waits,
     waits_before,
-    waits_next,
     waits_to_copy_up,
 )
 from torchlint.semantic.values.definitions_behind import functions, returned
@@ -534,7 +533,7 @@ def _gains_little(
         if isinstance(loop, cst.Call):
             return _BEFORE, module.shown(loop.func)
         return _BEFORE, "for" if isinstance(loop, cst.For) else "while"
-    waits = [waits_next(module, node), *evaluates_and_waits(module, node)]
+    waits: list[cst.CSTNode | None] = [*evaluates_and_waits(module, node)]
     if factory is not None and "random" not in device_effect(module, factory):
         waits.append(waits_to_copy_up(module, node))
     wait = next((each for each in waits if each is not None), None)
