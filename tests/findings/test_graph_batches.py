@@ -48,20 +48,9 @@ def found(loader: str, loop: str, moves: str, out: str, above: str = "") -> set[
 @pytest.mark.parametrize(
     ("loader", "loop", "moves", "out", "gives"),
     [
-        ("GraphDataLoader(graphs, batch_size=8)", "g in loader", "g = g.to(device)", "g", ""),
         ("samples()", "g in loader", "g = g.to(device)", "g, g.ndata['x']", ""),
         ("samples()", "batch in loader", "g = batch[0].to(device)", "g, g.edata['x']", ""),
         ("samples()", "g in loader", "h = g.ndata.pop('h'); g = g.to(device)", "g", ""),
-        (JOINS, "g in loader",
-         "g = g.to(device)", "g", "joined"),
-        (JOINS, "g in loader",
-         "g = g.to(device)", "g", "dgl.batch(graphs)"),
-        (JOINS, "i, (g, y) in enumerate(loader)",
-         "g = g.to(device)", "g", "joined, (labels, graphs)"),
-        ("GraphDataLoader(graphs, batch_size=8)", "batch in loader",
-         "g, y = batch; g = g.to(device)", "g", ""),
-        ("DataLoader(graphs, 8, num_workers=4, collate_fn=lambda each: dgl.batch(each))",
-         "g in loader", "g = g.to(device)", "g", ""),
     ],
 )  # fmt: skip
 def test_a_graph_is_not_pinned(loader: str, loop: str, moves: str, out: str, gives: str) -> None:
@@ -87,13 +76,3 @@ def test_what_stands_beside_a_graph_is_pinned(
 ) -> None:
     codes = found(loader, loop, moves, out, COLLATE.format(gives=gives) if gives else "")
     assert "TL103" in codes
-
-
-@pytest.mark.parametrize(
-    ("gives", "pinned"),
-    [("joined", False), ("dgl.batch(graphs)", False), ("(joined, torch.tensor(labels))", True),
-     ("torch.stack(graphs)", True)],
-)  # fmt: skip
-def test_a_loader_of_graphs_alone_pins_nothing(gives: str, pinned: bool) -> None:
-    codes = found(JOINS, "g in loader", "x = g.to(device)", "x", COLLATE.format(gives=gives))
-    assert ("TL202" in codes) is pinned

@@ -124,20 +124,19 @@ CLIP = "p.grad.data.clamp_(-1, 1)"
         ("nn.LSTM(n, n)", "pass", CLIP, INFO),
         ("nn.Linear(n, n)", "self.body.append(nn.Linear(n, n))", CLIP, INFO),
         ("nn.Linear(n, n)", "self.more = Net(n - 1, last) if n else None", CLIP, INFO),
-        ("nn.Linear(n, n)", "self.more = timm.create_model('resnet18')", CLIP, WARNING),
         (
             "nn.Linear(n, n)",
             "for i in range(n): setattr(self, f'layer{i}', nn.Linear(n, n))",
             CLIP,
             INFO,
         ),
-        ("*[nn.Linear(n, n) for _ in range(n)]", "pass", CLIP, WARNING),
+        ("*[nn.Linear(n, n) for _ in range(n)]", "pass", CLIP, INFO),
         ("nn.Linear(n, n, bias=False)", "self.other = nn.BatchNorm1d(n)", CLIP, INFO),
         (
             "nn.Linear(n, n)",
             "self.heads = nn.ModuleList([nn.Linear(n, n) for _ in range(n)])",
             CLIP,
-            WARNING,
+            INFO,
         ),
     ],
 )

@@ -203,9 +203,6 @@ SHOWN = {
         ADD + "print('step', i)\n\nprint(total)\n\n\nprint('end')\n",
         "return total\n",
     ),
-    "a number that is bound": function(
-        "", "now = loss.item()\nprint(f'{now:.9f}')\n", "return 0\n"
-    ),
     "a number that is bound, and summed up now and then": function(
         "seen = []\n",
         "now = loss.item()\nprint(now)\nif i % 3 == 0:\n    seen.append(now)\n",
@@ -246,17 +243,6 @@ PROGRAMS |= {
         "found.append(loss.item())\n",
         "return found\n",
         TURN.replace("(loader)", "(loader[:0])"),
-    ),
-    "bound in each step, printed now and then": function(
-        "",
-        "now = loss.item()\nif i % 3 == 0:\n    print(f'{now:.9f}', now)\n",
-        "return 0\n",
-    ),
-    "bound twice in a step": function(
-        "",
-        "a, b = 1, 2\nsize = (out * 2).abs().mean().item()\nend = loss.item()\n"
-        "if i % 3 == 0:\n    print(size + end)\n",
-        "return a, b\n",
     ),
     "bound, of a view that changes": function(
         "",
@@ -1458,8 +1444,6 @@ def test_a_list_of_a_loop_without_steps_stays_empty() -> None:
 COUNTERS = {
     "over all epochs": (("step = 0", "step += 1"), "step"),
     "beside another": (("first, step = 1, 0", "step += 1"), "step"),
-    "worked out": (("first = 0", "step = epoch * len(loader) + i"), "step"),
-    "worked out the other way": (("first = 0", "step = i + epoch * len(loader)"), "step"),
     "a fraction": (("step = 0.5", "step += 1"), "i"),
     "by twos": (("step = 0", "step += 2"), "i"),
     "now and then": (("step = 0", "if i % 2:\n                step += 1"), "i"),

@@ -147,26 +147,6 @@ def test_what_cannot_be_imported(files: dict[str, str], answer: str | None, tmp_
 
 
 @pytest.mark.parametrize(
-    ("files", "cut_off"),
-    [
-        (IN_OPS, True),
-        ({**IN_OPS, "lib/ops/__init__.py": "from .convs import conv"}, False),
-        ({**IN_OPS, "lib/ops/norms.py": "if __name__ == '__main__':\n    print(2)"}, False),
-        ({**IN_OPS, "lib/ops/norms.py": "import logging\nlog = logging.getLogger(__name__)"}, True),
-        ({**IN_OPS, "at.py": "import sys\nsys.path.append('lib/ops')\nimport norms"}, False),
-        ({**IN_OPS, "at.py": "from lib.ops import norms"}, True),
-        ({**IN_OPS, "at.py": "import runpy\nrunpy.run_path('lib/ops/norms.py')"}, False),
-    ],
-)  # fmt: skip
-def test_nothing_imports_what_a_broken_package_holds(
-    files: dict[str, str], cut_off: bool, tmp_path: Path
-) -> None:
-    project = project_of(tmp_path, files)
-    why = project.cut_off(str(tmp_path.resolve() / "lib/ops/norms.py"))
-    assert why == ("`.old` is not in the project" if cut_off else None)
-
-
-@pytest.mark.parametrize(
     ("run", "used"),
     [
         ("import old\nfrom nets import Net\nprint(Net())\n", False),

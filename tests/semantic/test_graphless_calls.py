@@ -8,8 +8,11 @@ import pytest
 
 from tests.checking import job
 from torchlint.engine.analyse import analyse
+from torchlint.rules.training._eval_without_no_grad.graphless_calls import (
+    calls_method,
+    calls_without_graph,
+)
 from torchlint.run.projects import forget, outside_of
-from torchlint.semantic.code.graphless_calls import calls_method, calls_without_graph
 
 OFF = {
     "in a block": "with torch.no_grad():\n    net.compress(x)\n",

@@ -117,7 +117,6 @@ from torchlint.rules.training._parameter_by_parameter.loops import (
     work_on_parameters,
 )
 from torchlint.rules.training._parameter_by_parameter.network_size import (
-    has_many_parameters,
     parameter_tensors,
 )
 from torchlint.semantic.code.flow import call_sites, callees_of
@@ -187,10 +186,7 @@ def check(node: cst.For, module: Module) -> Iterator[Hit]:
     if heat.step or (work in _BY_NATURE and _only_defined(module, node)):
         count = _launches(module, node)
         words = {"work": work.value, "count": str(count)}
-        if count is not None:
-            message = _SMALL if count <= _FEW else None
-        else:
-            message = None if _over_many(module, node) else _UNKNOWN
+        message = _UNKNOWN if count is None else _SMALL if count <= _FEW else None
         severity = Severity.INFO if message is not None else None
         yield Hit(node, words, _clipping(module, node), severity, message, heat.why)
 
@@ -227,14 +223,6 @@ def _clipping(module: Module, loop: cst.For) -> Fix | None:
     call = f"{torch}.nn.utils.clip_grad_value_({module.source_of(loop.iter)}, {most})"
     edits = (Replace(loop, cst.parse_statement(call)), NeedImport("torch", torch))
     return Fix(edits, Safety.UNSAFE, "Use torch.nn.utils.clip_grad_value_", _CLIPPED)
-
-
-@question(
-    yes="it iterates over many parameters", no="it is not known to iterate over many parameters"
-)
-def _over_many(module: Module, loop: cst.For | cst.CompFor) -> bool:
-    """Say whether a loop goes over the parameters of a network that certainly has many."""
-    return any(has_many_parameters(module, each) for each in _networks(module, loop))
 
 
 @question(
@@ -276,8 +264,7 @@ def check_sums(node: cst.For | cst.CompFor, module: Module) -> Iterator[Hit]:
     count, heat = _launches(module, node), heat_of(module, node)
     if not heat.step or (count is not None and count <= _FEW):
         return
-    unknown = count is None and not _over_many(module, node)
-    message, severity = (_UNKNOWN, Severity.INFO) if unknown else (None, None)
+    message, severity = (_UNKNOWN, Severity.INFO) if count is None else (None, None)
     place = node if isinstance(node, cst.For) else module.parent(node) or node
     yield Hit(place, {"work": Work.SUM.value}, None, severity, message, heat.why)
 

@@ -157,7 +157,6 @@ from torchlint.semantic.uses.unavoidable_syncs import (
     before_many_runs,
     waits_before,
     waits_besides,
-    waits_next,
     waits_to_copy_up,
 )
 from torchlint.semantic.values.definitions_behind import functions, returned
@@ -535,7 +534,7 @@ def _gains_little(
         if isinstance(loop, cst.Call):
             return _BEFORE, module.shown(loop.func)
         return _BEFORE, "for" if isinstance(loop, cst.For) else "while"
-    waits: list[cst.CSTNode | None] = [waits_next(module, node)]
+    waits: list[cst.CSTNode | None] = []
     if heat_of(module, node).grade is Grade.EVAL:
         waits += waits_besides(module, node, None)
     if factory is not None and "random" not in device_effect(module, factory):

@@ -294,8 +294,8 @@ def _throttled(module: Module, call: cst.Call) -> Fix | None:
 
 
 def _kept(module: Module, read: HostRead) -> Fix | None:
-    """Keep what a meter averages on the device, `Safety.SAFE`; where not all that looks at the
-    meter is known, suggest the detached tensor for it."""
+    """Keep what a meter averages on the device, `Safety.SAFE`; where not all that looks at it is
+    known, suggest the detached tensor for it."""
     later = done_after_loop(module, LOG_EVERY, read, _LOGGED_EVERY_N)
     if later is not None:
         return later

@@ -14,7 +14,7 @@ from torchlint.base.regex import regex
 from torchlint.semantic.code.names import Names
 from torchlint.semantic.code.never_none import NeverNone
 from torchlint.semantic.code.reaching import Reaching
-from torchlint.semantic.code.tree import FUNCTIONS, components, is_name
+from torchlint.semantic.code.tree import FUNCTIONS
 
 _BY_TEXT = regex(r"\b(globals|exec|vars|setattr)\(")
 """What may bind any name of a module."""
@@ -67,10 +67,6 @@ class Decided:
                     return _OPERATORS[type(compared.operator)](*values)
                 except TypeError:
                     return None
-            case cst.Call(cst.Name("isinstance"), [cst.Arg(cst.Name() as asked), cst.Arg()]) if (
-                self._was_taken_apart(asked, test)
-            ):
-                return False
         value = self._value(test)
         return None if value is _UNKNOWN else bool(value)
 
@@ -107,39 +103,6 @@ class Decided:
         same = all(type(each) is type(first) and each == first for each in values)
         return first if same and not self._set_elsewhere(scope, name.value) else _UNKNOWN
 
-    def _was_taken_apart(self, name: cst.Name, test: cst.Call) -> bool:
-        """Say whether a name holds no tuple or list any more: a test of the same words before this
-        one has taken it apart, ``if isinstance(out, tuple): out, extra = out``, and it is not done
-        once more."""
-        tree, found = self.reaching.tree, self.reaching.definitions(name)
-        again = tree.within(tree.parents[test], cst.Assign)
-        if any(_is_part(each, name.value) for each in again):
-            return False
-        for taken in found:
-            block = tree.parents[tree.statement(taken)]
-            first = tree.parents.get(block)
-            if (
-                isinstance(taken, cst.Assign)
-                and _is_part(taken, name.value)
-                and isinstance(first, cst.If)
-                and block is first.body
-                and first.test.deep_equals(test)
-                and self._are_sequences(test.args[1].value)
-                and tree.function(first) is tree.function(name)
-                and tree.is_within(name, tree.parents[first])
-                and tree.order[first] < tree.order[name]
-                and not tree.is_within(name, first)
-            ):
-                return all(d is taken or tree.order[d] < tree.order[first] for d in found)
-        return False
-
-    def _are_sequences(self, kinds: cst.BaseExpression) -> bool:
-        classes = list(components(kinds, cst.Tuple, cst.BitOr))
-        return all(
-            is_name(each, "tuple", "list") and not self.names.bindings(each.value, each)[1]
-            for each in classes
-        )
-
     @functools.cached_property
     def _is_bound_by_text(self) -> bool:
         return _BY_TEXT.search(self.text) is not None
@@ -156,17 +119,6 @@ class Decided:
 def _is_plain(value: cst.BaseExpression | None) -> bool:
     """Say whether a value cannot be changed in place."""
     return not isinstance(value, (cst.List, cst.NamedExpr))
-
-
-def _is_part(assign: cst.Assign, name: str) -> bool:
-    """Say whether a name is bound to one of the elements that it held."""
-    target, value = assign.targets[0].target, assign.value
-    if isinstance(target, (cst.Tuple, cst.List)):
-        return is_name(value, name) and any(is_name(e.value, name) for e in target.elements)
-    match value:
-        case cst.Subscript(whole, [cst.SubscriptElement(cst.Index(cst.Integer()))]):
-            return is_name(target, name) and is_name(whole, name)
-    return False
 
 
 def _sets(name: str, text: str) -> bool:

@@ -3,7 +3,6 @@ caller asks for them."""
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
@@ -12,7 +11,6 @@ import libcst as cst
 
 from torchlint.semantic.code.always_given import always_given
 from torchlint.semantic.code.flow import flow
-from torchlint.semantic.code.left_out import never_given, turned_on
 from torchlint.semantic.code.names import Binding, dotted_text
 from torchlint.semantic.code.reaching import reaching
 from torchlint.semantic.code.scopes import scopes
@@ -148,8 +146,7 @@ class Flags:
         self.pending: set[_Asked] = set()
         """What is being asked: a name that comes back to itself is no truer for that."""
         self._answers = _Answers()
-        self._left_out: dict[tuple[cst.CSTNode, str, bool], bool] = {}
-        self._turned_on: dict[str, bool] = {}
+        self._left_out: dict[tuple[cst.CSTNode, str], bool] = {}
         self._inner = False
         """Whether what is handed on comes to a test in a loop."""
         self.further: list[tuple[str, Flag]] | None = None
@@ -369,8 +366,7 @@ class Flags:
         )
 
     def _none_by_object(self, function: cst.FunctionDef, param: cst.Param, flag: Flag) -> bool:
-        """Say whether a parameter of a network's forward pass is never None, or never anything
-        else, as is needed."""
+        """Say whether a parameter of a network's forward pass is never None."""
         if flag.needed and param.default is None:
             # Whether a function asks itself if a name of it is None.
             return not any(
@@ -379,22 +375,18 @@ class Flags:
                 for each in self.tree.within(function, cst.Comparison)
             )
         optional = _is_same(param.default, "None") is not False
-        return optional and self._by_all_calls(
-            function, flag, always_given if flag.needed else never_given
-        )
+        return optional and flag.needed and self._by_all_calls(function, flag)
 
-    def _by_all_calls(
-        self, function: cst.FunctionDef, flag: Flag, says: Callable[..., bool]
-    ) -> bool:
-        """Say whether all calls of objects in the project agree on a parameter of a network's
-        forward pass."""
-        cls, key = self.tree.class_of(function), (function, flag.name, flag.needed)
+    def _by_all_calls(self, function: cst.FunctionDef, flag: Flag) -> bool:
+        """Say whether all calls of objects in the project give a parameter of a network's forward
+        pass."""
+        cls, key = self.tree.class_of(function), (function, flag.name)
         if key not in self._left_out:
             self._left_out[key] = (
                 cls is not None
                 and function.name.value == "forward"
                 and self.tree.function(cls) is None
-                and says(
+                and always_given(
                     self.names.outside.others_say,
                     self.text,
                     cls.name.value,
@@ -506,20 +498,10 @@ class Flags:
             self._inner = inner
 
     def _left_to_a_mapping(self, flag: Flag) -> bool:
-        """Say whether ``**kwargs`` gives a flag the truth that is asked about only now and then:
-        what is off by default stays so where nothing in the project says otherwise by its name;
-        some things a library puts in there for each call."""
-        if flag.same is not None:
-            hook = flag.function, flag.name
-            return hook in _GIVEN_BY_LIBRARIES and flag.same == "None" and flag.needed
-        if flag.default is not False:
-            return False
-        if flag.name not in self._turned_on:
-            turned = functools.partial(turned_on, flag.name)
-            self._turned_on[flag.name] = (
-                turned(self.text) or self.names.outside.others_say(turned) is not False
-            )
-        return not self._turned_on[flag.name]
+        """Say whether a library puts a flag that is asked whether it is None into ``**kwargs`` for
+        each call."""
+        hook = flag.function, flag.name
+        return flag.same == "None" and flag.needed and hook in _GIVEN_BY_LIBRARIES
 
     # -- what is never None ------------------------------------------------------------------------
 

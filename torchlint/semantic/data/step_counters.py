@@ -215,7 +215,6 @@ def steps_counted(module: Module, loop: cst.For, line: cst.CSTNode) -> str | Non
     own = step_counter(module, loop)
     added = list(_added_to(module, loop))
     over_all = next((name for name in added if not _set_back(module, loop, name)), None)
-    over_all = over_all or _worked_out(module, loop, line, own)
     return over_all or own or next(iter(added), None)
 
 
@@ -299,29 +298,3 @@ def _set_back(module: Module, loop: cst.For, name: str) -> bool:
     if "." in name:
         return bool(outer) and len(_bindings(module, outer[-1], name)) > 1
     return not outer or len(writes_of(module, outer[-1], name)) > 1
-
-
-def _worked_out(module: Module, loop: cst.For, line: cst.CSTNode, own: str | None) -> str | None:
-    """Return the name of ``step = epoch * len(loader) + i``, which the loop works out before a
-    line."""
-    for before in loop.body.body:
-        if own is None or before is line or module.is_within(line, before):
-            return None
-        match before:
-            case cst.SimpleStatementLine(
-                [
-                    cst.Assign(
-                        [cst.AssignTarget(cst.Name(name) as target)],
-                        cst.BinaryOperation(left, cst.Add(), right),
-                    )
-                ]
-            ) if writes_of(module, loop, name) == [target]:
-                if any(_whole_epochs(*sides, own) for sides in ((left, right), (right, left))):
-                    return name
-    return None
-
-
-def _whole_epochs(side: cst.BaseExpression, other: cst.BaseExpression, own: str) -> bool:
-    """Say whether a product is added to a loop's own count: ``i + epoch * len(loader)``."""
-    product = isinstance(other, cst.BinaryOperation) and isinstance(other.operator, cst.Multiply)
-    return product and is_name(side, own)

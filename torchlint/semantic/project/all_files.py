@@ -40,7 +40,6 @@ class AllFiles:
             "alone": self.caller_files.is_alone,
             "broken": self._why_broken,
             "callers": self.caller_files.callers,
-            "cut off": self._why_cut_off,
             "failing user": self._failing_user,
             "flag": self.caller_files.with_flag,
             "graphless": self.caller_files.may_be_graphless,
@@ -67,10 +66,6 @@ class AllFiles:
         # What was installed may hold modules of a compiler.
         fails = self._imports_that_fail()
         return fails.why(importer, dotted, names) if not self.files.search.installed() else None
-
-    def _why_cut_off(self, path: str) -> str | None:
-        fails = self._imports_that_fail()
-        return fails.around(path) if not self.files.search.installed() else None
 
     def _failing_user(self, path: str, name: str) -> str | None:
         fails = self._imports_that_fail()

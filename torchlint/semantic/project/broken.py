@@ -1,6 +1,5 @@
 """Which files of a program cannot be imported: what an import statement at their own level names
-stands nowhere, or is no Python, or what that file imports in its turn; or so does a package around
-them."""
+stands nowhere, or is no Python, or what that file imports in its turn."""
 
 from __future__ import annotations
 
@@ -28,8 +27,6 @@ _STAR = regex(r"^[^#\n]*\bfrom\s+(\S+)\s+import\s+\*", re.MULTILINE)
 _OF_ANOTHER = regex(r"[\w\])]\.$")
 """What stands before the name of an attribute: ``self.net``, not ``from .net import``."""
 
-_BY_PATH = regex(r"spec_from_file_location|SourceFileLoader|load_source|run_path|\bexec\(")
-"""What runs a file without the packages around it."""
 _SCRIPT = regex(r"^(for |while |with |[\w.]+\()|__name__\s*==|sys\.argv|parse_args\(", re.MULTILINE)
 """What a file says that is run itself."""
 
@@ -58,20 +55,7 @@ class Broken:
         """Return what `why` says of the first import statement that fails, of a file that is Python
         or of a package without which nothing imports it."""
         lacking, leads = self._file(path) if self._index(path).readable else (None, [])
-        return lacking or self._first_failing(path, leads) or self.around(path)
-
-    def around(self, path: str) -> str | None:
-        """Return what `file` says of the packages around a file that run whenever it is imported,
-        the nearest first: it is no script, and nothing finds it by its path, or from a folder of
-        these."""
-        folder = os.path.dirname(path)
-        while self._search.is_file(package := os.path.join(folder, "__init__.py")):
-            name = os.path.relpath(path, folder).partition(os.sep)[0].removesuffix(".py")
-            why = self.file(package) if package != path else None
-            if why is not None and not self._is_found_alone(path, name):
-                return why
-            folder = os.path.dirname(folder)
-        return None
+        return lacking or self._first_failing(path, leads)
 
     def _first_failing(self, importer: str, leads: Iterable[str]) -> str | None:
         """Return what the first fails for of the files that others lead to, over any number."""
@@ -178,17 +162,6 @@ class Broken:
         """Say whether no other module of the project has a module's name."""
         stem = stem_of(home)
         return not any(each != home and stem_of(each) == stem for each in self._every() or ())
-
-    def _is_found_alone(self, path: str, name: str) -> bool:
-        """Say whether something may run a file without the package that has it, or has a folder
-        around it, under a name."""
-        imports = re.compile(rf"^[ \t]*(?:from|import)[ \t]+{re.escape(name)}\b", re.MULTILINE)
-        texts = [self._read(each) or "" for each in self._holding(stem_of(path))]
-        return (
-            self._every() is None
-            or self._acts(path)
-            or any(imports.search(text) or _BY_PATH.search(text) for text in texts)
-        )
 
 
 def _is_no_python(text: str) -> bool:

@@ -185,11 +185,6 @@ class Outside:
         stands nowhere, or a file that is no Python; None where nothing does."""
         return self.project.broken(self.path, dotted, names) if self.project is not None else None
 
-    def cut_off(self) -> str | None:
-        """Return what shows that a package around this file cannot be imported, and with it the
-        file; None where nothing does."""
-        return self.project.cut_off(self.path) if self.project is not None else None
-
     def failing_user(self, name: str) -> str | None:
         """Return which other file speaks of a function or class of this one and cannot be imported,
         and why, or calls it with arguments that it does not take; None where there is none."""

@@ -116,12 +116,6 @@ class Project:
         found: str | None = self.files.ask(("broken", importer, dotted, *names))
         return found
 
-    def cut_off(self, path: str) -> str | None:
-        """Return what shows that a package around a file cannot be imported, and with it the file;
-        None where nothing does."""
-        found: str | None = self.files.ask(("cut off", path))
-        return found
-
     def failing_user(self, path: str, name: str) -> str | None:
         """Return which file speaks of a definition of another one and cannot be imported, and why,
         or how one calls a function that does not take the arguments; None where there is none."""

@@ -70,14 +70,13 @@ def unused(module: Module, node: cst.CSTNode) -> str | None:
 def broken_import(module: Module) -> tuple[cst.CSTNode, str] | None:
     """Return the statement that shows that the file cannot be imported, and why: what it imports in
     any case, or one of the files does which it imports, stands nowhere in the project, or is no
-    Python; the whole file, where that is so of a package around it. None where nothing shows it."""
+    Python. None where nothing shows it."""
     for line in module.root.body:
         for small in line.body if isinstance(line, cst.SimpleStatementLine) else ():
             found = (module.outside.broken(*each) for each in _needs(small))
             if why := next((each for each in found if each is not None), None):
                 return small, why
-    why = module.outside.cut_off()
-    return (module.root, why) if why is not None else None
+    return None
 
 
 def _needs(small: cst.CSTNode) -> Iterator[tuple[str, tuple[str, ...]]]:

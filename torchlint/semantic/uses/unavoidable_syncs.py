@@ -167,38 +167,6 @@ def _launches_often(module: Module, loop: cst.For | cst.While) -> bool:
     return sum(1 for _ in itertools.islice(found, _OPERATIONS)) == _OPERATIONS
 
 
-@question(
-    yes="`{answer}` waits for the device right after it",
-    no="the next statement is not known to wait for the device",
-)
-def waits_next(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
-    """Return the read in the next statement that takes what the mask selects to which `node` is
-    bound: it waits for the device to learn how many elements there are."""
-    line = module.statement(node)
-    home, assign = module.parent(line), module.small_statement(node)
-    lines = home.body if isinstance(home, cst.IndentedBlock) else ()
-    at = next((i for i, each in enumerate(lines) if each is line), len(lines))
-    names = module.names_in(assign.targets[0].target) if isinstance(assign, cst.Assign) else ()
-    return next(
-        (
-            other
-            for following in lines[at + 1 : at + 2]
-            for other in module.within(following, cst.Subscript)
-            if not isinstance(module.parent(other), cst.AssignTarget)
-            and any(_masks(module, part, names) for part in other.slice)
-        ),
-        None,
-    )
-
-
-def _masks(module: Module, part: cst.SubscriptElement, names: Iterable[str]) -> bool:
-    index = part.slice.value if isinstance(part.slice, cst.Index) else None
-    if not isinstance(index, cst.Name) or index.value not in names:
-        return False
-    mask = inferred(module, index)
-    return mask.tensor and mask.dtype == "bool" and mask.device != CPU
-
-
 def _waits(module: Module, place: cst.BaseExpression) -> bool:
     asks = isinstance(module.parent(place), (cst.If, cst.BooleanOperation, cst.UnaryOperation))
     if asks and _is_asked_there(module, place):

@@ -11,13 +11,10 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.semantic.code.calls import bind, parameters_by_place
-from torchlint.semantic.code.graphless_calls import calls_method
 from torchlint.semantic.code.handed_classes import hands_on
-from torchlint.semantic.code.left_out import passes
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import own_method
 from torchlint.semantic.code.tree import (
-    Tree,
     argument_for,
     has_star,
     is_name,
@@ -116,13 +113,10 @@ class Parameters:
 
     def _declared(self, param: cst.Param) -> Value:
         """Return what the annotation says, if any: ``model_class: Net`` means the class, and a
-        default that is a number says more, ``flag: torch.Tensor = False``; so do calls that all
-        leave None."""
+        default that is a number says more, ``flag: torch.Tensor = False``."""
         if param.annotation is None:
             return UNKNOWN
         declared = self._values.annotation(param.annotation.annotation)
-        if declared.tensor and self._left_none(param):
-            return NONE
         is_class = declared.kind == "module" and (
             called(param.name.value, CLASS) or self._makes_part(param.name.value)
         )
@@ -313,27 +307,6 @@ class Parameters:
         return all(map(_host_device, given)) and all(
             each.device == CPU or each.name == CPU for each in far
         )
-
-    def _left_none(self, param: cst.Param) -> bool:
-        """Say whether a parameter whose truth the function asks is None by default, and no call of
-        anything of the function's name gives it."""
-        tree, function, name = self._values.tree, self._function.name.value, param.name.value
-        if not is_name(param.default, "None"):
-            return False
-        if function == "forward" or function.startswith("__"):
-            return False  # Called by the names of objects.
-        if self._values.flow.escapes(self._function) or not any(
-            _asks_truth(tree, read) for read in tree.named(name, self._function.body)
-        ):
-            return False
-        calls = [call for each in tree.named(function) if (call := tree.call_of(each))]
-        place, say = self._places.get(name, _LAST), self._values.names.outside.others_say
-        if any(_may_give(call, place, name) for call in calls):
-            return False
-        given = functools.partial(passes, function, name, str(place))
-        if say(given, near=False) is not False:
-            return False
-        return bool(calls) or say(functools.partial(calls_method, function), near=False) is True
 
     def _names_python_types(self, param: cst.Param) -> bool:
         """Say whether an annotation speaks of Python's own values and of no tensor,
@@ -533,21 +506,6 @@ class Parameters:
     @cached_property
     def _framework_batch(self) -> str | None:
         return _framework_batch(self._values, self._function)
-
-
-def _may_give(call: cst.Call, position: int, name: str) -> bool:
-    """Say whether a call gives a parameter, or may by stars."""
-    return has_star(call) or argument_for(call, position, name) is not None
-
-
-def _asks_truth(tree: Tree, read: cst.BaseExpression) -> bool:
-    """Say whether Python asks for the truth of what is read."""
-    match tree.parents[read]:
-        case cst.If(test) | cst.While(test) | cst.IfExp(test=test):
-            return test is read
-        case cst.UnaryOperation(cst.Not()) | cst.BooleanOperation():
-            return True
-    return False
 
 
 def _bound(names: list[str], given: Sequence[tuple[str, T]]) -> dict[str, T]:

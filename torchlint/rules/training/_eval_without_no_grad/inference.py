@@ -10,9 +10,12 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.rule import Grade, Module, heat_of, inferred
+from torchlint.rules.training._eval_without_no_grad.graphless_calls import (
+    calls_method,
+    calls_without_graph,
+)
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import call_sites
-from torchlint.semantic.code.graphless_calls import calls_method, calls_without_graph
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import assigned_to, definitions_of
 from torchlint.semantic.code.scopes import name_outside

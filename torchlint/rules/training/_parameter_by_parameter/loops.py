@@ -11,10 +11,8 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.rule import Module, inferred
-from torchlint.semantic.code.scopes import local_class
 from torchlint.semantic.code.tree import (
     LOOPS,
-    argument_for,
     is_name,
     keyword_of,
     method_called,
@@ -24,7 +22,6 @@ from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import LoopSource, iteration_count, loop_sources
 from torchlint.semantic.time.step_overhead import parameter_names
 from torchlint.semantic.torch import ops
-from torchlint.semantic.values.kept import made_once
 from torchlint.semantic.values.value import CPU
 
 _ARITHMETIC = ops.having("in-place", "arithmetic") | {"clamp_"}
@@ -106,9 +103,7 @@ def work_on_parameters(module: Module, loop: cst.For) -> Work | None:
         return None
     if any(True for _ in module.within(loop.body, *LOOPS)) or _another_way(module, loop):
         return None
-    if _of_one_part(module, loop) or any(
-        _on_host(module, each) for each in _possible_parameters(module, loop)
-    ):
+    if any(_on_host(module, each) for each in _possible_parameters(module, loop)):
         return None  # On the host there is no launch to spare.
     names = _Names({*found.tensors, *found.beside}, {*found.keys})
     _derived(module, loop, names)
@@ -186,55 +181,6 @@ def _is_reduced(module: Module, term: cst.BaseExpression, names: _Names) -> bool
         and _mentions(module, call, names)
         for call in calls
     )
-
-
-@question(
-    yes="it iterates over the parameters of one part of a network, which may be a single tensor",
-    no="nothing shows that it iterates over the parameters of one part of a network alone",
-)
-def _of_one_part(module: Module, loop: cst.For) -> bool:
-    """Say whether a loop goes over what a constructor has kept, and each call of it in the file
-    hands over the parameters of one layer of a network: ``model.decoder.parameters()``."""
-    cls = module.class_of(loop)
-    for goes in loop_sources(module, loop):
-        match goes.iterated:
-            case cst.Attribute(cst.Name("self"), cst.Name(name)) if cls:
-                given = _given_to_constructor(module, cls, name)
-                return bool(given) and all(_of_layer(each) for each in given)
-    return False
-
-
-def _given_to_constructor(
-    module: Module, cls: cst.ClassDef, name: str
-) -> list[cst.BaseExpression | None]:
-    """Return what each call in the file that makes an object hands over for what its constructor
-    keeps in an attribute, as it is or as a list."""
-    made = made_once(module, cls, name)
-    kept = _listed(made.value) if made is not None else None
-    init = module.function(kept) if isinstance(kept, cst.Name) else None
-    given = init.params if init is not None else cst.Parameters()
-    names = [each.name.value for each in (*given.params[1:], *given.kwonly_params)]
-    if not isinstance(kept, cst.Name) or kept.value not in names:
-        return []
-    sites = (call for call in module.nodes(cst.Call) if local_class(module, call.func) is cls)
-    return [argument_for(each, names.index(kept.value), kept.value) for each in sites]
-
-
-def _listed(node: cst.BaseExpression | None) -> cst.BaseExpression | None:
-    match node:
-        case cst.Call(cst.Name("list" | "tuple"), [cst.Arg(listed)]):
-            return listed
-    return node
-
-
-def _of_layer(given: cst.BaseExpression | None) -> bool:
-    match given:
-        case cst.Call(
-            cst.Attribute(cst.Attribute(network), cst.Name("parameters")),
-            [],
-        ):
-            return not is_name(network, "self")
-    return False
 
 
 ON_GRADIENTS = frozenset((Work.GRADIENTS, Work.BY_VALUE, Work.OWN_NORM, Work.MORE))

@@ -42,37 +42,6 @@ def parameter_tensors(module: Module, network: cst.BaseExpression) -> int | None
     return max(known) if known and len(known) == len(counts) else None
 
 
-@question(
-    yes="`{0}` is a large network, or is built in a loop",
-    no="`{0}` is not known to have many parameters",
-)
-def has_many_parameters(module: Module, network: cst.BaseExpression) -> bool:
-    """Say whether a network certainly has more than a few layers: another package makes it, or its
-    constructor adds parts in a loop."""
-    made = inferred(module, network).node
-    parts: list[tuple[Module, cst.CSTNode]] = [(module, made)] if isinstance(made, cst.Call) else []
-    for where, cls in dict.fromkeys(model_classes(module, network)):
-        parts += [(where, part) for part in learning_parts(where, cls)]
-        if any(isinstance(e, LOOPS) for _, part in parts for e in where.ancestors(part)):
-            return True
-    return any(
-        _of_another_package(where, call) or any(True for _ in where.within(call, cst.CompFor))
-        for where, part in parts
-        for call in where.within(part, cst.Call)
-        if isinstance(call, cst.Call)
-    )
-
-
-def _of_another_package(module: Module, call: cst.Call) -> bool:
-    """Say whether a call makes a network of another package than torch, as timm's."""
-    package = module.called(call).partition(".")[0]
-    return (
-        inferred(module, call).kind == "module"
-        and package not in ("", "torch", "self")
-        and class_named(module, call.func) is None
-    )
-
-
 def _parameters_made(module: Module, made: cst.BaseExpression) -> int | None:
     """Return how many parameters a call makes."""
     if not isinstance(made, cst.Call):
