@@ -217,7 +217,8 @@ class Mark:
 
     def __call__(self, node: cst.CSTNode, module: Module) -> Iterable[Hit]:
         """Return the hits of one of its `nodes`, most of which it is not about."""
-        return self._hits(module, node) if self.fits(module, node) else ()
+        about = self.about is None or self.fits(module, node)
+        return self._hits(module, node) if about else ()
 
     def _hits(self, module: Module, node: cst.CSTNode) -> Iterator[Hit]:
         for hit in self.check(node, module):

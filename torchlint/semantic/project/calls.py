@@ -70,7 +70,9 @@ def lexicon(text: str) -> Lexicon:
         for part in text.split(behind)
         for last in part[-_LONGEST:].rsplit(None, 1)[-1:]
     }
-    called = {found.group() for tail in tails if (found := _WORD.search(tail))}
+    ends = {tail.rpartition(".")[2] for tail in tails}
+    called = {end for end in ends if end.isidentifier()}  # most of them
+    called |= {found.group() for end in ends - called if (found := _WORD.search(end))}
     defined: dict[str, int] = {}
     for part in text.split("def ")[1:]:
         name = part[: part.find("(")].strip() if "(" in part[:_LONGEST] else ""
