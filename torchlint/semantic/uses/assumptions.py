@@ -121,7 +121,8 @@ inference ask whether there is one, and a compiler makes other kernels."""
 _DIFFERENTIATES = Wording(
     regex(
         r"\b(?:functional_call|learn2learn|captum|MAML|maml|FGSM|fgsm|PGD|pgd)\b"
-        r"|\b(?:from|import) higher\b|[mM]eta_?[lL]earn|[sS]aliency|[gG]rad_?(?:CAM|Cam|cam)\b"
+        r"|\b(?:from|import) higher\b|[mM]eta(?:_|)[lL]earn|[sS]aliency"
+        r"|[gG]rad(?:_|)(?:CAM|Cam|cam)\b"
     ),
     tuple(
         """functional_call learn2learn captum MAML maml FGSM fgsm PGD pgd higher eta_l eta_L etal
