@@ -65,14 +65,13 @@ class Lexicon:
 def lexicon(text: str) -> Lexicon:
     """Return the words of a text."""
     tails = {
-        last
+        last.rpartition(".")[2]
         for behind in ("(", " as ")
         for part in text.split(behind)
         for last in part[-_LONGEST:].rsplit(None, 1)[-1:]
     }
-    ends = {tail.rpartition(".")[2] for tail in tails}
-    called = {end for end in ends if end.isidentifier()}  # most of them
-    called |= {found.group() for end in ends - called if (found := _WORD.search(end))}
+    called = {tail for tail in tails if tail.isidentifier()}  # most of them
+    called |= {found.group() for tail in tails - called if (found := _WORD.search(tail))}
     defined: dict[str, int] = {}
     for part in text.split("def ")[1:]:
         name = part[: part.find("(")].strip() if "(" in part[:_LONGEST] else ""
@@ -183,11 +182,6 @@ _MAY_STEP = regex(
 """Names of functions that may have a part in each step; `torchlint.semantic.time.roles` knows."""
 
 
-_Around = tuple[str, str, bool, bool, frozenset[str]]
-"""Of a place the class around it, the outermost function, whether it may run often, whether it
-stands in a loop, and the methods of the class."""
-
-
 class _Reader:
     """Gathers the calls of one file."""
 
@@ -198,7 +192,9 @@ class _Reader:
 
     def read(self, tree: ast.Module) -> Calls:
         """Return the calls of a tree."""
-        todo: list[tuple[Any, _Around]] = [(tree, ("", "", False, False, frozenset()))]
+        # Each node with the class around it, the outermost function, whether that may run often,
+        # whether it stands in a loop, and the methods of the class.
+        todo: list[tuple[Any, Any]] = [(tree, ("", "", False, False, frozenset()))]
         while todo:
             node, around = todo.pop()
             kind = type(node)

@@ -6,12 +6,10 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from torchlint.base.regex import regex
+from torchlint.base.regex import BLANKS, regex
 from torchlint.base.remembered import remembered
 
 _WORD = regex(r"\w+")
-_BETWEEN = bytes(n if n >= 128 or chr(n).isalnum() or n == ord("_") else 32 for n in range(256))
-"""What stands between words is a blank; signs of other languages stay with the word beside them."""
 _IMPORTING = regex(r"^[^\S\n]*(?:import|from)\b(.*)", re.MULTILINE)
 
 
@@ -30,7 +28,7 @@ class Vocabulary:
     def __init__(self, texts: Iterable[tuple[str, str]]) -> None:
         self._files: defaultdict[str, list[str]] = defaultdict(list)
         for path, text in texts:
-            words = text.encode("utf-8", "surrogatepass").translate(_BETWEEN)
+            words = text.encode("utf-8", "surrogatepass").translate(BLANKS)
             for word in set(words.decode("utf-8", "surrogatepass").split()):
                 self._files[word].append(path)
         self._words = "\n".join(["", *self._files, ""])
