@@ -217,7 +217,11 @@ class Mark:
 
     def __call__(self, node: cst.CSTNode, module: Module) -> Iterable[Hit]:
         """Return the hits of one of its `nodes`, most of which it is not about."""
-        return self._hits(module, node) if self.fits(module, node) else ()
+        if self.about is None or (
+            self.about(module, node) and self.may_run(module, node) and self.counts(module, node)
+        ):
+            return self._hits(module, node)
+        return ()
 
     def _hits(self, module: Module, node: cst.CSTNode) -> Iterator[Hit]:
         for hit in self.check(node, module):
@@ -246,14 +250,6 @@ class Mark:
     def counts(self, module: Module, node: cst.CSTNode) -> bool:
         """Say whether a place counts for the check, by how often it runs and what it is for."""
         return _counted(module, node, self.runs, self.benchmarks) is not None
-
-    def fits(self, module: Module, node: cst.CSTNode) -> bool:
-        """Say whether a node is what the check is about, and counts."""
-        return self.about is None or (
-            bool(self.about(module, node))
-            and self.may_run(module, node)
-            and self.counts(module, node)
-        )
 
     def kept(self, module: Module, node: cst.CSTNode, hit: Hit) -> Iterator[Hit]:
         """Yield a hit that the check gives for a node with what is to be said of its place, if that

@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any, AnyStr, cast
 
+BLANKS = bytes(n if n >= 128 or chr(n).isalnum() or n == ord("_") else 32 for n in range(256))
+"""A blank for each byte that stands between words; signs of other languages stay with the word
+beside them."""
 _USED = ("search", "match", "fullmatch", "sub", "split", "findall", "finditer", "flags")
 
 

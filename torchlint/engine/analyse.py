@@ -28,7 +28,7 @@ from torchlint.base.finding import (
     fingerprint,
 )
 from torchlint.base.records import frozen, import_libcst
-from torchlint.base.regex import regex
+from torchlint.base.regex import BLANKS, regex
 from torchlint.base.span import LineIndex, Position
 from torchlint.catalog.rules import load_catalog, load_rules
 from torchlint.engine import syntax
@@ -58,8 +58,6 @@ _HALF = "another cell is not Python yet"
 known."""
 _TABS = "tabs and spaces are mixed in the indentation"
 _PRAGMA_BYTES = (b"torchlint:", b"noqa")
-_BETWEEN = bytes(n if n >= 128 or chr(n).isalnum() or n == ord("_") else 32 for n in range(256))
-"""What stands between words is a blank."""
 # A file that imports another framework, and neither torch nor what builds on it, speaks of that
 # one's networks.
 _OTHER = regex(
@@ -327,12 +325,12 @@ def _rule_findings(
     if not concerns_us(data):
         return (), ()
     catalog = load_catalog()
-    words = b" ".join(set(data.translate(_BETWEEN).split()))  # each once, a tenth of the text
+    words = b" ".join(set(data.translate(BLANKS).split()))  # each once, a tenth of the text
     able = {
         info.code
         for info in catalog.rules
         if any(
-            each in (data if b" " in each.translate(_BETWEEN) else words) for each in info.triggers
+            each in (data if b" " in each.translate(BLANKS) else words) for each in info.triggers
         )
     }
     wanted = able & job.codes

@@ -86,7 +86,6 @@ class Module:
     ground: Module
     """The module as it is written, where this one has imagined answers (see `counterfactual`); else
     itself."""
-    counterfactual: Counterfactual | None = None
 
     def __init__(
         self,
@@ -105,6 +104,7 @@ class Module:
         structure: Tree | None = None,
     ) -> None:
         self.ground = self
+        self.counterfactual: Counterfactual | None = None
         self.root = root
         self.text = text
         self.filename = filename

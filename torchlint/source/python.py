@@ -113,9 +113,10 @@ def parents(tree: ast.Module) -> dict[ast.AST, ast.AST]:
     found: dict[ast.AST, ast.AST] = {}
     nodes: list[ast.AST] = [tree]
     for node in nodes:
-        for child in children(node):
-            found[child] = node
-            nodes.append(child)
+        if type(node) not in LEAVES:
+            below = children(node)
+            found.update(dict.fromkeys(below, node))
+            nodes += below
     return found
 
 

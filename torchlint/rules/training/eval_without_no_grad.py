@@ -314,11 +314,11 @@ def check_detached(node: cst.Call, module: Module) -> Iterator[Hit]:
         yield Hit(node, message=_DETACHED, fix=around(module, node, partial(_in_vain, module)))
 
 
-@rule.on(cst.Call, runs="train")
+# The gradients of the generator are cleared, and those of the critic.
+@rule.on(cst.Call, runs="train", file=lambda module: module.text.count("zero_grad") > 1)
 def check_critic(node: cst.Call, module: Module) -> Iterator[Hit]:
     """Find a critic whose loss goes back through the generator, and whose step alone follows."""
-    cleared = module.text.count("zero_grad") > 1  # of the generator, and of the critic
-    fake = vain_backward(module, node) if cleared else None
+    fake = vain_backward(module, node)
     if fake is not None:
         new = method_call(fake, "detach")
         fix = Fix((Replace(fake, new),), Safety.UNSAFE, "Detach what the model takes", _VAIN_NOTE)

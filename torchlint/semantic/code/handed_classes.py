@@ -19,6 +19,8 @@ _HOLDERS = (
 
 _HANDING = frozenset((*_PARTS, *_HOLDERS, ast.Call, ast.ClassDef, ast.AnnAssign))
 """What may hand on what stands right in it."""
+_TOLD = frozenset((ast.Name, ast.Attribute, ast.ClassDef, ast.Call, ast.alias))
+"""What says something of that."""
 
 
 def hands_on(cls: str, text: str) -> bool:
@@ -47,6 +49,8 @@ def _handed_on(text: str) -> frozenset[str] | None:
     made: list[tuple[str, str]] = []
     others: list[tuple[str, str]] = []
     for node, up in above.items():
+        if type(node) not in _TOLD:
+            continue
         match node:
             case ast.Name() | ast.Attribute():
                 if type(up) in _HANDING and type(node.ctx) is ast.Load and _is_handed(node, above):

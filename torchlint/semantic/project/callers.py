@@ -133,9 +133,10 @@ class Growing(Generic[T]):
         `begin` gives the parts from the first on, where nobody is on the way through them."""
         if at < len(self.known) or self._whole:
             return at < len(self.known)
-        if self._rest is None:
-            self._rest = itertools.islice(begin(), at, None)
-        self.known += itertools.islice(self._rest, 1)
+        rest = self._rest or itertools.islice(begin(), at, None)
+        self._rest = iter(())  # who comes back here on the way to the next part finds none
+        self.known += itertools.islice(rest, 1)
+        self._rest = rest
         self._whole = at == len(self.known)
         return not self._whole
 

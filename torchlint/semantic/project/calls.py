@@ -26,7 +26,7 @@ import ast
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from torchlint.base.records import frozen
 from torchlint.base.regex import regex
@@ -65,12 +65,13 @@ class Lexicon:
 def lexicon(text: str) -> Lexicon:
     """Return the words of a text."""
     tails = {
-        last
+        last.rpartition(".")[2]
         for behind in ("(", " as ")
         for part in text.split(behind)
         for last in part[-_LONGEST:].rsplit(None, 1)[-1:]
     }
-    called = {found.group() for tail in tails if (found := _WORD.search(tail))}
+    called = {tail for tail in tails if tail.isidentifier()}  # most of them
+    called |= {found.group() for tail in tails - called if (found := _WORD.search(tail))}
     defined: dict[str, int] = {}
     for part in text.split("def ")[1:]:
         name = part[: part.find("(")].strip() if "(" in part[:_LONGEST] else ""
@@ -188,42 +189,41 @@ class _Reader:
         self.sites: dict[str, dict[Written, None]] = {}
         self.imports: dict[str, set[str]] = {}
         self.stars: list[str] = []
-        self._todo: list[tuple[ast.AST, str, str, bool, bool, frozenset[str]]] = []
 
     def read(self, tree: ast.Module) -> Calls:
         """Return the calls of a tree."""
-        self._todo.append((tree, "", "", False, False, frozenset()))
-        while self._todo:
-            node, cls, within, often, looped, methods = self._todo.pop()
+        # Each node with the class around it, the outermost function, whether that may run often,
+        # whether it stands in a loop, and the methods of the class.
+        todo: list[tuple[Any, Any]] = [(tree, ("", "", False, False, frozenset()))]
+        while todo:
+            node, around = todo.pop()
             kind = type(node)
-            often, looped = often or kind in _LOOPS, looped or kind in _LOOPS
-            if kind not in _TOLD:
+            cls, within, often, looped, methods = around
+            if kind in _LOOPS:
+                around = (cls, within, True, True, methods)
+            elif kind not in _TOLD:
                 pass
-            elif isinstance(node, ast.Call):
+            elif kind is ast.Call:
                 name, receiver = _callee(node.func)
                 if name:
                     own = receiver in _OBJECTS and name in methods
                     site = Written(receiver, within, often, own, looped)
                     self.sites.setdefault(name, {})[site] = None
-            elif isinstance(node, DEFS):
-                looped = False
+            elif kind in DEFS:
                 within = within or (f"{cls}.{node.name}" if cls else node.name)
                 often = often or _MAY_STEP.search(node.name) is not None
-            elif isinstance(node, ast.ClassDef):
-                cls = cls or node.name
+                around = (cls, within, often, False, methods)
+            elif kind is ast.ClassDef:
                 methods = frozenset(each.name for each in node.body if isinstance(each, DEFS))
-            elif isinstance(node, (ast.Import, ast.ImportFrom)):
+                around = (cls or node.name, within, often, looped, methods)
+            else:
                 self._import(node)
                 continue
             for value in map(node.__getattribute__, BELOW[kind]):
                 if type(value) is list:
-                    self._todo += [
-                        (each, cls, within, often, looped, methods)
-                        for each in value
-                        if type(each) not in _LEAVES
-                    ]
+                    todo += [(each, around) for each in value if type(each) not in _LEAVES]
                 elif type(value) not in _LEAVES:
-                    self._todo.append((value, cls, within, often, looped, methods))
+                    todo.append((value, around))
         stepping = {site.within for name in _STEPPING for site in self.sites.get(name, ())}
         return Calls(
             {

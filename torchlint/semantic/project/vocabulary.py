@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from torchlint.base.regex import regex
+from torchlint.base.regex import BLANKS, regex
 from torchlint.base.remembered import remembered
 
 _WORD = regex(r"\w+")
-_BETWEEN = {place: " " for place in range(128) if not (chr(place).isalnum() or chr(place) == "_")}
-"""What stands between the words of a text without letters of other languages."""
 _IMPORTING = regex(r"^[^\S\n]*(?:import|from)\b(.*)", re.MULTILINE)
 
 
@@ -27,11 +26,11 @@ class Vocabulary:
     """
 
     def __init__(self, texts: Iterable[tuple[str, str]]) -> None:
-        self._files: dict[str, list[str]] = {}
+        self._files: defaultdict[str, list[str]] = defaultdict(list)
         for path, text in texts:
-            words = text.translate(_BETWEEN).split() if text.isascii() else _WORD.findall(text)
-            for word in set(words):
-                self._files.setdefault(word, []).append(path)
+            words = text.encode("utf-8", "surrogatepass").translate(BLANKS)
+            for word in set(words.decode("utf-8", "surrogatepass").split()):
+                self._files[word].append(path)
         self._words = "\n".join(["", *self._files, ""])
 
     @remembered

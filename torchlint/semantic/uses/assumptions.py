@@ -121,11 +121,12 @@ inference ask whether there is one, and a compiler makes other kernels."""
 _DIFFERENTIATES = Wording(
     regex(
         r"\b(?:functional_call|learn2learn|captum|MAML|maml|FGSM|fgsm|PGD|pgd)\b"
-        r"|\b(?:from|import) higher\b|[mM]eta_?[lL]earn|[sS]aliency|[gG]rad_?(?:CAM|Cam|cam)\b"
+        r"|\b(?:from|import) higher\b|[mM]eta(?:_|)[lL]earn|[sS]aliency"
+        r"|[gG]rad(?:_|)(?:CAM|Cam|cam)\b"
     ),
     tuple(
-        """functional_call learn2learn captum MAML maml FGSM fgsm PGD pgd higher eta aliency CAM Cam
-        cam""".split()
+        """functional_call learn2learn captum MAML maml FGSM fgsm PGD pgd higher eta_l eta_L etal
+        etaL aliency radCAM radCam radcam rad_CAM rad_Cam rad_cam""".split()
     ),
 )
 """Words without which no gradients are asked for of what an evaluation computes: who learns to
@@ -133,6 +134,7 @@ learn, attacks or explains a network does so."""
 _SEVERAL = Wording(
     regex(r"\bcuda:[1-9]|\.cuda\(\s*[1-9]|\bdevice_map\b|\bpipeline_parallel|\bPipelineStage\b"),
     ("cuda:", ".cuda(", "device_map", "pipeline_parallel", "PipelineStage"),
+    first=True,
 )
 """Words without which a process puts what it computes on one accelerator."""
 _WIDTHS = "|".join(sorted(dtypes.spelled(dtypes.of_kind("half", "double"))))

@@ -30,6 +30,7 @@ _ACCEL = Wording(
         r"|\.to\([\w.]*\brank\b|\.to\([\w.]*_rank\b"
     ),
     ("cuda", "device", "gpu", "accelerat", "mps", ".cpu()", "lightningmodule", "trainer", ".to("),
+    first=True,
 )
 """What speaks of one in a text in lower case."""
 _CUDA = regex(r"\.cuda\(|torch\.cuda\.|[\"']cuda[\"':]|cuda\.is_available")
@@ -48,7 +49,8 @@ _MAY_BE_DEVICE = r"(?<!\w)device|_dev|\bdev\b|gpu|rank|cuda|accel|backend|getatt
 _COMMENT = regex(r"(?m)#[^\n\"']*$")
 _OWNERS = regex(r"set_default_|fastai|ignite|deepspeed|catalyst|skorch|transformers")
 """What may bring a network to a device on its own."""
-_CPU = regex(r"[\"']cpu[\"']")
+_CPU = regex(r"cpu(?<=[\"']cpu)[\"']")
+"""The name of the device as a text; the pattern begins with what is found soon."""
 _ON_CPU = regex(
     r"^(?P<indent>[^\S\n]*)(?!self\.)[\w.]*\bdevice[^\S\n]+=[^\S\n]+"
     r"(torch\.device\([^\S\n]*)?([\"'])cpu\3\)?[^\S\n]*(#.*)?$",
