@@ -488,11 +488,18 @@ def _calls_elsewhere(
 def _calls_of_method(
     module: Module, function: cst.FunctionDef
 ) -> Iterator[tuple[Module, cst.Call]]:
-    """Yield the calls of a method in other files: of objects, and in classes derived from its
-    own."""
-    name = scopes(module).name_outside(function)
-    if name is not None and module.class_of(function) is not None:
-        yield from module.outside.calling(Definition(module.outside.path, name, ""))
+    """Yield the calls of a method in other files, of objects and in classes derived from its own,
+    and those in this file of what may be such an object."""
+    if module.class_of(function) is None:
+        return
+    for name in module.tree.named(function.name.value):
+        call = module.tree.call_of(name)
+        match call:
+            case cst.Call(cst.Attribute(owner)) if not callees_of(module, call):
+                if inferred(module, owner).kind in ("module", "object", "?"):
+                    yield module, call
+    if (dotted := scopes(module).name_outside(function)) is not None:
+        yield from module.outside.calling(Definition(module.outside.path, dotted, ""))
 
 
 @question(ground=True)
