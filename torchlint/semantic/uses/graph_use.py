@@ -34,6 +34,7 @@ from torchlint.semantic.uses.observers import is_stored
 from torchlint.semantic.uses.value_search import ValueSearch, parameter_of
 from torchlint.semantic.values.definitions_behind import named
 from torchlint.semantic.values.inferred import inferred
+from torchlint.semantic.values.unknown_objects import calls_of_unknown
 
 _CUTS = ops.having("cuts")
 _WANTS = ops.having("wants-graph")
@@ -490,16 +491,10 @@ def _calls_of_method(
 ) -> Iterator[tuple[Module, cst.Call]]:
     """Yield the calls of a method in other files, of objects and in classes derived from its own,
     and those in this file of what may be such an object."""
-    if module.class_of(function) is None:
-        return
-    for name in module.tree.named(function.name.value):
-        call = module.tree.call_of(name)
-        match call:
-            case cst.Call(cst.Attribute(owner)) if not callees_of(module, call):
-                if inferred(module, owner).kind in ("module", "object", "?"):
-                    yield module, call
-    if (dotted := scopes(module).name_outside(function)) is not None:
-        yield from module.outside.calling(Definition(module.outside.path, dotted, ""))
+    yield from ((module, call) for call in calls_of_unknown(module, function))
+    name = scopes(module).name_outside(function)
+    if name is not None and module.class_of(function) is not None:
+        yield from module.outside.calling(Definition(module.outside.path, name, ""))
 
 
 @question(ground=True)
