@@ -230,10 +230,12 @@ class Mark:
     def nodes(self, module: Module, kind: type[cst.CSTNode]) -> Sequence[cst.CSTNode]:
         """Return the nodes of a type that the check may say something of, by what is worked out
         once for all checks."""
-        if self.file is not None and not self.file(module):
-            return ()
-        found = self._reached(module, kind)
+        found = self._reached(module, kind) if self.in_file(module) else ()
         return found if self.where is None else [one for one in found if self.where(module, one)]
+
+    def in_file(self, module: Module) -> bool:
+        """Say whether a file has what the check is about."""
+        return self.file is None or bool(self.file(module))
 
     def _reached(self, module: Module, kind: type[cst.CSTNode]) -> Sequence[cst.CSTNode]:
         """Return the nodes of a type by what is called and by how often they may run."""

@@ -282,9 +282,6 @@ GOLDEN = """train.py:15: total += loss.item()
         after the loop. The step waits for the GPU in `torch.zeros(x.size(0), 16).to(device)` as
         well: only without both does the host run ahead.
       decided by torchlint/rules/transfer/sync_scalar_read_in_loop.py
-  TL115 wait-under-contract: silent about `loss.item()`
-      because no contract of no waits covers it
-      decided by torchlint/rules/transfer/_wait_under_contract/contract.py
 
   How often
       runs every training step
@@ -308,7 +305,7 @@ train.py:16: return total / len(loader)
         called in a step
   TL106 constant-moved-every-forward: looked at `len(loader)`
       its last question: `len(loader)` is not known to send host data to the device
-  Other rules that looked at it and found no match: TL101, TL110, TL113, TL115, TL404, TL501, TL604.
+  Other rules that looked at it and found no match: TL101, TL110, TL113, TL404, TL501, TL604.
 
   How often
       runs once for each call of train(): nothing shows that train() is called in a step

@@ -222,11 +222,20 @@ def test_a_rule_that_looks_and_is_silent_tells_what_it_asked_last() -> None:
     assert "No rule has anything to say" not in told(report(source, row))
 
 
+def test_a_rule_that_is_about_nothing_in_the_file_keeps_no_other_from_being_told() -> None:
+    source = "import torch\ndef move(table, device):\n    return [v.to(device) for v in table]\n"
+    codes = frozenset({"TL103", "TL115"})
+    assert {each.code for each in explained(source, 3, codes=codes).verdicts} == {"TL103"}
+    named = explained(source, 3, codes=codes, named=("TL115",)).verdicts
+    assert {each.code for each in named} >= {"TL115"}
+
+
 def told(found: ExplainedReport) -> str:
     return " ".join(render([found], color=False).split())
 
 
 BY_SPELLING = {
+    ("TL115", 2),
     ("TL204", 1),
     ("TL301", 0),
     ("TL301", 1),
@@ -242,7 +251,8 @@ BY_SPELLING = {
     ("TL902", 1),
     ("TL906", 1),
 }
-"""Leave-alone examples without any node that the rule looks at: other names, other statements."""
+"""Leave-alone examples without any node that the rule looks at: other names, other statements, no
+contract."""
 LEFT_ALONE = [
     (info.code, index, source)
     for info in rules()

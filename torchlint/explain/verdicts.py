@@ -175,6 +175,9 @@ class Verdicts:
             if rule.code not in self.job.codes:
                 continue
             for node_type, check in rule.checks:
+                named = rule.code in self.asked.named
+                if check.about is not None and not (named or check.in_file(self.module)):
+                    continue  # What it is about, a contract, a package, the file does not have.
                 for node in (*spot.nodes, *spot.around):
                     blocked = search.blocked(rule, check, node) if type(node) is node_type else None
                     if isinstance(blocked, Blocked) or (blocked is not None and node in inside):

@@ -7,13 +7,14 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.semantic.code.flow import call_sites, callees_of, escapes
+from torchlint.semantic.code.flow import call_sites, escapes
 from torchlint.semantic.code.guards import throttled
 from torchlint.semantic.code.scopes import name_outside, scopes
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import function_heat
 from torchlint.semantic.time.loops import LoopKind, loop_kind
+from torchlint.semantic.values.unknown_objects import calls_of_unknown
 
 _SPAWN = frozenset(("torch.multiprocessing.spawn", "torch.multiprocessing.start_processes"))
 _MANY = 8
@@ -72,11 +73,7 @@ def _of_objects(module: Module, function: cst.FunctionDef, known: bool) -> Itera
     definitions = scopes(module).functions_named(name)
     if len(definitions) > 1 and (known or not _one_family(module, definitions)):
         return
-    for each in module.tree.named(name):
-        func = module.parent(each)
-        call = module.parent(func) if isinstance(func, cst.Attribute) else None
-        if isinstance(call, cst.Call) and call.func is func and not callees_of(module, call):
-            yield call
+    yield from calls_of_unknown(module, function)
 
 
 def _one_family(module: Module, definitions: list[cst.FunctionDef]) -> bool:

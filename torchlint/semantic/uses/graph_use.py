@@ -35,6 +35,7 @@ from torchlint.semantic.uses.value_search import ValueSearch, parameter_of
 from torchlint.semantic.values.definitions_behind import named
 from torchlint.semantic.values.facts import values
 from torchlint.semantic.values.inferred import inferred
+from torchlint.semantic.values.unknown_objects import calls_of_unknown
 
 _CUTS = ops.having("cuts")
 _WANTS = ops.having("wants-graph")
@@ -516,8 +517,9 @@ def _calls_elsewhere(
 def _calls_of_method(
     module: Module, function: cst.FunctionDef
 ) -> Iterator[tuple[Module, cst.Call]]:
-    """Yield the calls of a method in other files: of objects, and in classes derived from its
-    own."""
+    """Yield the calls of a method in other files, of objects and in classes derived from its own,
+    and those in this file of what may be such an object."""
+    yield from ((module, call) for call in calls_of_unknown(module, function))
     name = scopes(module).name_outside(function)
     if name is not None and module.class_of(function) is not None:
         yield from module.outside.calling(Definition(module.outside.path, name, ""))

@@ -21,6 +21,7 @@ from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, callee
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.uses.accumulators import ancestors_below, shared
+from torchlint.semantic.values.unknown_objects import calls_of_unknown
 
 
 @frozen
@@ -136,7 +137,8 @@ def all_calls(module: Module, function: cst.FunctionDef) -> list[cst.Call] | Non
         return None
     if any(callees_of(module, site) != (function,) for site in sites):
         return None
-    return None if _named_elsewhere(module, function) else sites
+    others = calls_of_unknown(module, function) or _named_elsewhere(module, function)
+    return None if others else sites
 
 
 def _named_elsewhere(module: Module, function: cst.FunctionDef) -> bool:
