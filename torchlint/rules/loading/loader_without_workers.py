@@ -92,20 +92,21 @@ for x in DataLoader(Files(root), batch_size=4, shuffle=True):
     total += float(x.mean())
 ```
 
-## Fix safety Unsafe: random transforms draw from the workers' seeds, so samples differ. Memory
-grows with each worker, what the dataset stores in itself stays in the worker, and where processes
-are spawned or come from a fork server (Windows, macOS, Python 3.14) the script needs a `__main__`
-guard. The order of a shuffle and the main generator stay the same. The same fix pins the memory of
-a loader that feeds an accelerator, and keeps the workers of one that is iterated in each epoch. The
-number of workers is that of another loader, or the file's own option or constant; else four, a
-start from which to measure. The fix is a suggestion where a loop makes the loader, whose workers
-start anew in each iteration, where a script of Windows has no guard, where another file asks a
-configuration for the number, where the dataset keeps a file open or draws from a generator that it
-keeps (masks of tokens would repeat in each epoch), and where a lambda or a local function is among
-what workers get, or a caller that is not in view may give one, as those of a package's function
-that no file of the project calls: spawned processes and those of a fork server (Linux from Python
-3.14 on) need what can be pickled. There is none where a comment at the loader says what speaks
-against workers, or where the file reads what the dataset stored in itself.
+## Fix safety
+Unsafe: random transforms draw from the workers' seeds, so samples differ. Memory grows with each
+worker, what the dataset stores in itself stays in the worker, and where processes are spawned or
+come from a fork server (Windows, macOS, Python 3.14) the script needs a `__main__` guard. The order
+of a shuffle and the main generator stay the same. The same fix pins the memory of a loader that
+feeds an accelerator, and keeps the workers of one that is iterated in each epoch. The number of
+workers is that of another loader, or the file's own option or constant; else four, a start from
+which to measure. The fix is a suggestion where a loop makes the loader, whose workers start anew in
+each iteration, where a script of Windows has no guard, where another file asks a configuration for
+the number, where the dataset keeps a file open or draws from a generator that it keeps (masks of
+tokens would repeat in each epoch), and where a lambda or a local function is among what workers
+get, or a caller that is not in view may give one, as those of a package's function that no file of
+the project calls: spawned processes and those of a fork server (Linux from Python 3.14 on) need
+what can be pickled. There is none where a comment at the loader says what speaks against workers,
+or where the file reads what the dataset stored in itself.
 
 ## Measure
 Not timed: the gain depends on the cost of a sample and of a step, on the storage, and on the number
