@@ -462,3 +462,37 @@ def test_a_number_is_written_where_nothing_else_sets_it(
     (tmp_path / "train.py").write_text(source)
     report = check(source, codes=frozenset({"TL201"}), name="train.py", root=str(tmp_path))
     assert [each.fix and each.fix.safety for each in report.findings] == [safety]
+
+
+PINNED = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+model = nn.Linear(8, 1).to("cuda" if torch.cuda.is_available() else "cpu")
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def train(rows):
+    for x in DataLoader(rows, shuffle=True, num_workers=2, pin_memory=True):
+        model(x.cuda(non_blocking=True)).mean().backward()
+        optimizer.step()
+    {again}
+
+
+def score(rows):
+    {loop}
+"""
+LOOP = "for x in DataLoader(rows, num_workers=2):\n        print(model(x.cuda()).mean())"
+
+
+@pytest.mark.parametrize(
+    ("again", "loop", "pin"),
+    [("pass", LOOP, "torch.cuda.is_available()"), (LOOP, "return rows", "True")],
+)
+def test_pinned_memory_is_asked_for_where_another_function_alone_has_it(
+    again: str, loop: str, pin: str
+) -> None:
+    after = fixed(PINNED.format(again=again, loop=loop), "safe", codes=frozenset({"TL202"})).after
+    assert after is not None
+    assert f"DataLoader(rows, num_workers=2, pin_memory={pin})" in after

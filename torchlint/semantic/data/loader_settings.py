@@ -81,7 +81,21 @@ def pin_word(module: Module, loader: cst.Call) -> cst.BaseExpression:
     """Return what the file would write for ``pin_memory``: what another loader is given, the file's
     own name for whether there is a GPU, else the question itself."""
     words = (*_given_elsewhere(module, loader, "pin_memory"), *_flags(module, loader))
-    found = next((word for word in words if not is_name(word, "False", "None")), None)
+    home, cls = module.scope(loader), module.class_of(loader)
+    found = next(
+        (
+            word
+            for word in words
+            if not is_name(word, "False", "None")
+            # Elsewhere it may warn where this loader does not: without a GPU.
+            and (
+                not is_name(word, "True")
+                or module.scope(word) is home
+                or (cls is not None and module.class_of(word) is cls)
+            )
+        ),
+        None,
+    )
     if found is not None:
         return found
     torch = name_for_module(module, "torch", "torch")
