@@ -142,12 +142,31 @@ LOOPED = STILL.replace(
     "features = Features(net)",
     "for weight in net.parameters():\n        weight.requires_grad_(False)",
 ).replace("DataParallel(features)", "DataParallel(net)")
+TEACHER = STILL.replace("features = Features(net)", "teacher = net.cuda()").replace(
+    "features = nn.DataParallel(features)", "teacher = nn.DataParallel(teacher)"
+)
 TRANSFER = LOOPED.replace("    features = nn", "    net.fc = nn.Linear(8, 2)\n    features = nn")
 THAWED = LOOPED.replace(
     "    features = nn",
     "    for weight in net.head.parameters():\n        weight.requires_grad_(True)\n"
     "    features = nn",
 )
+DISTILS = """\
+import torch
+from torch import nn
+
+
+def fit(net, model, loader, optimizer):
+    optimizer = optimizer or torch.optim.SGD(model.parameters(), lr=0.1)
+    for x in loader:
+        (net(x) - model(x)).sum().backward()
+        optimizer.step()
+
+
+def main(teacher, model, loader):
+    teacher = nn.DataParallel(teacher)
+    fit(teacher, model, loader, None)
+"""
 
 
 @pytest.mark.parametrize(
@@ -155,12 +174,14 @@ THAWED = LOOPED.replace(
     [
         (STILL, False),
         (LOOPED, False),
+        (TEACHER, False),
         (STILL.replace("requires_grad = False", "requires_grad = weight.dim() > 1"), True),
         (
             LOOPED.replace("weight.requires_grad_", "if weight.dim() > 1: weight.requires_grad_"),
             True,
         ),
         (LOOPED.replace("for weight in net.", "for weight in net.layer1."), True),
+        (TEACHER.replace("SGD(model", "SGD(teacher"), True),
         (STILL.replace("DataParallel(features)", "DataParallel(model)"), True),
         (TRANSFER, True),
         (TRANSFER.replace("net.fc", "net.fc[2]"), True),
@@ -168,6 +189,8 @@ THAWED = LOOPED.replace(
         (THAWED, True),
         (THAWED.replace("(True)", "(False)"), False),
         (LOOPED.replace("for weight in", "for () in"), True),
+        (DISTILS, False),
+        (DISTILS.replace("model.parameters()", "net.parameters()"), True),
     ],
 )
 def test_a_network_that_nothing_trains_needs_no_ddp(source: str, trained: bool) -> None:
@@ -230,3 +253,35 @@ def test_behind_what_nothing_turns_on_it_is_an_info_that_says_so(
     found = check(text, codes=frozenset({"TL301"}), name="main.py", root=str(tmp_path)).findings
     assert [each.severity.value for each in found] == [severity]
     assert ("nothing in the project turns on" in found[0].message) is (severity == "info")
+
+
+REWRAPPED = """\
+import torch
+from torch import nn
+
+
+def adapted(model, make):
+    if isinstance(model, {cls}):
+        inner, wrapped = model.module, True
+        was = True
+    else:
+        inner = model
+        was = {other}
+    model = make(inner)
+    if was:
+        model = nn.DataParallel(model)
+    return model
+"""
+
+
+@pytest.mark.parametrize(
+    ("cls", "other", "findings"),
+    [
+        ("nn.DataParallel", "False", 0),
+        ("nn.Sequential", "False", 1),
+        ("nn.DataParallel", "True", 1),
+    ],
+)
+def test_what_came_in_wrapped_is_wrapped_again(cls: str, other: str, findings: int) -> None:
+    text = REWRAPPED.format(cls=cls, other=other)
+    assert len(check(text, codes=frozenset({"TL301"})).findings) == findings

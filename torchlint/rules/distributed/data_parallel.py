@@ -13,11 +13,12 @@ trainer with `strategy="dp"`. As info only: in a function or script that by its 
 predicts and trains nothing, where it splits single batches, with one literal device, where the
 wrapper does nothing, and behind a constant or an option that is off, and that nothing turns on.
 Where the file trains nothing and the wrapped model is put into `eval()`, the message only asks to
-drop the wrapper, and of a network that is frozen, which DistributedDataParallel refuses, to give
-each process a copy. Silent where a caller asks for DataParallel by its name, `"dp"`, and for
-DistributedDataParallel by another (`use_ddp`), in a folder of tests, on a TPU, where a package
-wraps the model that it is given in one or the other, as its user has started one process or
-several, and where only what it wraps is run (`model.module(x)`).
+drop the wrapper, and of a network that is frozen or a teacher, which DistributedDataParallel
+refuses or has no use for, to give each process a copy. Silent where a caller asks for DataParallel
+by its name, `"dp"`, and for DistributedDataParallel by another (`use_ddp`), in a folder of tests,
+on a TPU, where a package wraps the model that it is given in one or the other, as its user has
+started one process or several, where a wrapper that was taken off is put on again and not used
+there, and where only what it wraps is run (`model.module(x)`).
 
 ## Setup
 ```python
@@ -90,7 +91,7 @@ Not timed: the remedy is another way to start the program, with one process for 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import PurePosixPath
 
 import libcst as cst
@@ -110,12 +111,16 @@ from torchlint.rule import (
     inferred,
     keyword_argument,
 )
+from torchlint.semantic.code.calls import bind
 from torchlint.semantic.code.destinations import destinations
+from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.options import switch_left_off
 from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.code.scopes import base_names, local_class
+from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.code.updates import is_step
+from torchlint.semantic.torch.spelling import KEPT_STILL, called
 from torchlint.semantic.uses.frozen import frozen_names, made_frozen
 from torchlint.semantic.values.accelerator import TRAINERS, makes_lightning_trainer, on_tpu
 from torchlint.semantic.values.inferred import is_model_call
@@ -190,6 +195,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if (
         _is_unwrapped(module, node)
         or _only_loads(module, node)
+        or _put_back(module, node)
         or _passed_by(module, node)
         or _asked_for(module, node)
     ):
@@ -278,6 +284,45 @@ def _only_loads(module: Module, node: cst.Call) -> bool:
     return False
 
 
+def _put_back(module: Module, node: cst.Call) -> bool:
+    """Say whether a wrapper that the function has taken off is put on again, and nothing there uses
+    it, or where a flag says that the model came in wrapped: the caller wrapped the model."""
+    tests = conditions_around(module, node, module.root)
+    if any(needed and _notes_wrapper(module, test) for test, needed in tests):
+        return True
+    function, home = module.function(node), module.small_statement(node)
+    match home:
+        case cst.Assign([cst.AssignTarget(cst.Name() as name)], value):
+            if function is None or value is not node or readers_of(module, home, name.value):
+                return False
+            return any(
+                isinstance(line.value, cst.Attribute)
+                and line.value.attr.value == "module"
+                and line.value.value.deep_equals(name)
+                and module.before(line, node)
+                for line in module.within(function, cst.Assign)
+            )
+    return False
+
+
+def _notes_wrapper(module: Module, flag: cst.BaseExpression) -> bool:
+    """Say whether a name is true only where a model that came in is a DataParallel."""
+    made = definitions_of(module, flag) if isinstance(flag, cst.Name) else []
+    true = [each for each in made if not is_name(getattr(each, "value", None), "False")]
+    return bool(true) and all(
+        isinstance(each, cst.Assign)
+        and is_name(each.value, "True")
+        and any(
+            needed
+            and isinstance(test, cst.Call)
+            and module.name(test.func) == "builtins.isinstance"
+            and module.name(test.args[-1].value) == "torch.nn.DataParallel"
+            for test, needed in conditions_around(module, each)
+        )
+        for each in true
+    )
+
+
 def _passed_by(module: Module, node: cst.Call) -> bool:
     """Say whether all calls of a wrapper in the file run what it wraps: ``self.net.module(x)``."""
     for place in _targets(module, node):
@@ -341,10 +386,48 @@ def _trains(module: Module, scope: cst.CSTNode) -> bool:
 
 
 def _stays_still(module: Module, node: cst.Call, model: cst.BaseExpression) -> bool:
-    """Say whether nothing trains a wrapped model: it is frozen where it is made or wrapped."""
-    frozen = frozen_names(module, module.scope(node))
+    """Say whether nothing trains a wrapped model: it is frozen where it is made or wrapped, or is
+    called a teacher or the like, and no optimizer of the file gets its parameters."""
+    scope = module.scope(node)
+    frozen = frozen_names(module, scope)
     names = {dotted_text(each) for each in (model, *_targets(module, node))}
-    return any(name in frozen for name in names) or made_frozen(module, model)
+    if any(name in frozen for name in names) or made_frozen(module, model):
+        return True
+    still = any(called((name or "").rpartition(".")[2], KEPT_STILL) for name in names)
+    return (
+        still
+        and not any(_asks(call, names) for call in module.nodes(cst.Call))
+        and not _handed_to_trainer(module, names, scope)
+    )
+
+
+def _asks(call: cst.Call, names: Container[str | None]) -> bool:
+    """Say whether a call asks a network of that name for its parameters."""
+    match call.func:
+        case cst.Attribute(owner, cst.Name("parameters")):
+            return dotted_text(owner) in names
+    return False
+
+
+def _handed_to_trainer(
+    module: Module, names: Container[str | None], scope: cst.CSTNode, depth: int = 3
+) -> bool:
+    """Say whether a function of the file that makes optimizer steps is handed a network, and asks
+    it for its parameters: one that distils is handed its teacher too."""
+    for call in module.within(scope, cst.Call):
+        for function in callees_of(module, call):
+            if not isinstance(function, cst.FunctionDef):
+                continue
+            given = bind(function, call, isinstance(call.func, cst.Attribute))
+            inside = {name for name, value in given.items() if dotted_text(value) in names}
+            if not inside:
+                continue
+            asked = any(_asks(each, inside) for each in module.within(function, cst.Call))
+            if (asked and _trains(module, function)) or (
+                depth and _handed_to_trainer(module, inside, function, depth - 1)
+            ):
+                return True
+    return False
 
 
 def _targets(module: Module, node: cst.Call) -> list[cst.BaseExpression]:
