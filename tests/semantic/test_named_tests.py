@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import functools
 import importlib
 import inspect
@@ -16,7 +15,7 @@ import torchlint
 from tests.checking import job
 from tests.semantic.test_project import analysed, write
 from torchlint.run.projects import forget, outside_of
-from torchlint.semantic.code import always_given, left_out
+from torchlint.semantic.code import always_given
 from torchlint.semantic.code.left_out import concerns
 from torchlint.semantic.code.named_tests import Holds, name_of, names, words_of
 from torchlint.semantic.code.wording import Wording
@@ -50,10 +49,7 @@ TESTS = {name: (function, words) for name, function, words in by_word()}
 
 
 def test_there_are_tests_by_word() -> None:
-    assert {
-        f"torchlint.semantic.code.left_out:{each}"
-        for each in ("_gives_parameter", "_makes_objects")
-    } <= {*TESTS}
+    assert "torchlint.semantic.code.left_out:concerns" in TESTS
     assert len(TESTS) >= 20
 
 
@@ -119,9 +115,6 @@ def test_an_answer_for_a_program_is_found_once(tmp_path: Path) -> None:
 )
 def test_who_only_names_a_class_has_nothing_to_do_with_it(text: str) -> None:
     assert not concerns("Net", text)
-    assert not left_out._may_give("Net", "0", text)
-    assert not left_out._makes_objects("Net", text)
-    assert left_out._objects("Net", 0, ast.parse(text)) is False
     assert always_given._calls_that_give("Net", "x", "0", text) == []
 
 

@@ -1095,10 +1095,10 @@ def train(net: nn.Module, unknown):
     [
         ("self.margin = 1.0", "net(x.to(args.device))", ACCEL),
         ("self.margin = 1.0", "net(x).cpu()", CPU),
-        ("self.margin = nn.Parameter(torch.ones(1))", "net(x.to(args.device))", CPU),
+        ("self.margin = nn.Parameter(torch.ones(1))", "net(x.to(args.device))", ACCEL),
     ],
 )
-def test_a_loss_without_parameters_computes_where_its_inputs_lie(
+def test_a_loss_computes_where_its_inputs_lie(
     holds: str, given: str, expected: str
 ) -> None:
     source = f"""
