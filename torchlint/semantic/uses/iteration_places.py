@@ -145,6 +145,9 @@ def comes_either_way(
 ) -> bool:
     """Say whether a place stands in an arm of an ``if`` whose other arm comes to one of the places
     as well, or runs seldom: each run that comes to `node`, or nearly, comes to one of them."""
+    above = module.parent(place)
+    if isinstance(above, cst.BooleanOperation) and above.right is place:
+        return False  # The left one decides whether it is come to.
     ifs = (each for each in module.ancestors(place) if isinstance(each, (cst.If, cst.IfExp)))
     branch = next(ifs, None)
     if isinstance(branch, cst.IfExp):

@@ -393,11 +393,6 @@ def waits_besides(
         and isinstance(place, cst.BaseExpression)
         and not module.is_within(place, own)
         and not module.is_within(node, place)
-        # ``a and b`` in ``a and b and c`` waits where the whole does.
-        and not (
-            isinstance(place, cst.BooleanOperation)
-            and isinstance(module.parent(place), cst.BooleanOperation)
-        )
         and (
             comes_to(module, place, node, inner=True)
             or comes_either_way(module, place, every, node)
