@@ -237,7 +237,7 @@ def test_a_broken_promise_is_seen(
 
 def test_a_fix_run_without_fixes_finds_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     source = (
-        "import torch\nfor x in loader:\n    loss = model(x.cuda()).sum()\n    loss.backward()\n"
+        "import torch\nfor x in loader:\n    loss = model(x).sum().cuda()\n    loss.backward()\n"
         "    while loss > 0:\n        f(x)\n"
     )
     assert broken(monkeypatch, source, lambda job, report: report) == []

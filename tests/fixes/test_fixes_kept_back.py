@@ -487,6 +487,34 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 """
 
 
+NESTED = """\
+import torch
+from torch import nn
+
+model = nn.Linear(8, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def train(loader):
+    for x in loader:
+        for _ in range(10):
+            model.to("cuda")
+        {line}
+        model(x.cuda()).sum().backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(("line", "safe"), [("pass", True), ("print(model.weight.cpu())", False)])
+def test_a_move_leaves_both_loops_or_neither(line: str, safe: bool) -> None:
+    source = NESTED.format(line=line)
+    report = fixed(source, "safe", codes=frozenset(("TL504",)), name="src/train.py")
+    whole = '\n    model.to("cuda")\n    for x in loader:'
+    assert (whole in (report.after or source)) is safe
+    assert (report.after or source) == source or safe
+    assert whole in after("TL504", source)
+
+
 def test_a_step_is_counted_where_a_new_name_is_no_attribute() -> None:
     assert "enumerate(" in after("TL105", LOGGED.format(head="if True:"))
     assert "enumerate(" in after("TL105", LOGGED.format(head="def run():"))

@@ -1098,9 +1098,7 @@ def train(net: nn.Module, unknown):
         ("self.margin = nn.Parameter(torch.ones(1))", "net(x.to(args.device))", ACCEL),
     ],
 )
-def test_a_loss_computes_where_its_inputs_lie(
-    holds: str, given: str, expected: str
-) -> None:
+def test_a_loss_computes_where_its_inputs_lie(holds: str, given: str, expected: str) -> None:
     source = f"""
 class Margin(nn.Module):
     def __init__(self):

@@ -11,6 +11,7 @@ from torchlint.base.regex import regex
 from torchlint.base.span import Position, Span
 
 _BREAKS = ("\n", "\r")
+_NEWLINE = regex(r"\r\n|\r|\n")
 _IMPORT = regex(r"\s*import [\w.]+(?: as \w+)?\s*")
 
 
@@ -88,7 +89,7 @@ def rows_before(before: str, now: str) -> Callable[[int], int]:
         return lambda row: row
     import difflib  # most fixes are applied to the text as it was read
 
-    old, new = before.split("\n"), now.split("\n")
+    old, new = _NEWLINE.split(before), _NEWLINE.split(now)
     parts = difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
 
     def of(row: int) -> int:

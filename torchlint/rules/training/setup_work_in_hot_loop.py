@@ -306,7 +306,9 @@ def _fix(module: Module, node: cst.Call) -> Fix | None:
     title = "Do it once, before the loop"
     if not moves or not _comes_first(module, node, loop):
         return Fix(edits, Safety.SUGGESTION, title)
-    if not _stays(module, node, loop):
+    outer = module.loop(loop) if heat_of(module, loop).hot else None
+    half = outer is not None and not _stays(module, node, outer)
+    if half or not _stays(module, node, loop):
         return Fix(edits, Safety.UNSAFE, title, _ELSEWHERE)
     return Fix(edits, Safety.SAFE, title, assumes={STEPS: _NO_STEP, TORCH: _ELSEWHERE})
 
