@@ -28,7 +28,7 @@ RULES = rules()
 
 
 SAFE = [info for info in RULES if Safety.SAFE in info.fixes]
-UNSAFE_EXAMPLES = frozenset(("TL106", "TL107"))
+UNSAFE_EXAMPLES = frozenset(("TL105", "TL106", "TL107"))
 """Rules with a safe fix of which no example shows one."""
 NOTHING = ["the example binds nothing that could be compared"]
 SETTINGS = frozenset(("TL202",))
