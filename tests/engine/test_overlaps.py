@@ -9,7 +9,7 @@ import pytest
 
 from torchlint.base.finding import Edit, Finding, Safety, Severity, TextFix
 from torchlint.base.span import Position, Span
-from torchlint.engine.overlaps import edits_of, independent
+from torchlint.engine.overlaps import edits_of, independent, rows_before
 from torchlint.engine.yielding import parts_of_wider
 
 
@@ -93,3 +93,10 @@ def test_lines_before_one_statement_that_bind_other_names(
 def test_many() -> None:
     many = [finding(at, at + 2, edit(at, at + 1)) for at in range(0, 100_000, 5)]
     assert len(independent(many)) == 20_000  # the time of pairs would be minutes
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r", "\r\n"])
+def test_rows_are_counted_by_each_kind_of_line_end(newline: str) -> None:
+    before, now = newline.join(("a", "b", "c")), newline.join(("a", "new", "b", "c"))
+    row_before = rows_before(before, now)
+    assert [row_before(row) for row in (1, 3, 4)] == [1, 2, 3]

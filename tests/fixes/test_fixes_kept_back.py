@@ -224,8 +224,17 @@ def script(root: str, call: str) -> tuple[str, str]:
     return "TL201", SCRIPT.format(root=root, call=call)
 
 
+LOADED = """{top}
+model = nn.Linear(64, 2).cuda().train()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x in DataLoader(Faces(["a.png", "b.png"]), batch_size=4, shuffle=True):
+    model(x.cuda()).mean().backward()
+    optimizer.step()
+"""
+AT_THE_TOP = LOADED.format(top=SCRIPT.partition("def train")[0])
 ONLY_SHOWN = {
     "a script of Windows without a guard": script(WINDOWS, CALL),
+    "a loader at the top of a script of Windows": ("TL201", AT_THE_TOP.format(root=WINDOWS)),
     "a Trainer's lambda": trainer("Images(paths, lambda image: image)"),
     "a Trainer's collator": trainer(
         "Images(paths, resize)", ", data_collator=lambda rows: {'x': rows}"
@@ -421,6 +430,10 @@ APPLIED = {
         "total += loss.detach()",
     ),
     "a script of Windows with a guard": (script(WINDOWS, GUARDED), "num_workers=4"),
+    "a loader at the top of a script": (
+        ("TL201", AT_THE_TOP.format(root='"faces/"')),
+        "num_workers=4",
+    ),
     "a script without a guard": (script('"faces/"', CALL), "num_workers=4"),
     "a sum beside a count": (summed("0.0, 0", start="total, count"), "total += loss.detach()"),
     "a sum by a key": (
