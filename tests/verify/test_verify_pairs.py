@@ -26,7 +26,7 @@ from torchlint.verify.paired import sessions
 from torchlint.verify.paired.sessions import Session, Version, pairs_of_making
 from torchlint.verify.session.times import Times
 from torchlint.verify.session.timing import Block, Lane, take_turns
-from torchlint.verify.session.wire import ProgramError
+from torchlint.verify.session.wire import Listener, ProgramError
 from torchlint.verify.session.workers import Worker, Zygote
 from torchlint.verify.variants import NULL, ORIGINAL
 
@@ -496,6 +496,16 @@ def test_status_of_a_failure(kind: str, status: Status) -> None:
     assert ProgramError("", kind).status is status
     times = Times(failures={"fixed": ProgramError("", kind)})
     assert ("fixed" in times.failed()) is (status is not Status.OK)
+
+
+def test_an_address_is_free_when_its_listener_is_closed(live: Session) -> None:
+    address = live.site.folder / "again"
+    first = Listener(address)
+    with pytest.raises(OSError, match="in use"):
+        Listener(address)
+    first.close()
+    Listener(address).close()
+    assert not address.exists()
 
 
 def test_an_interpreter_without_torch_is_named(tmp_path: Path, live: Session) -> None:

@@ -55,7 +55,11 @@ class Listener:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._server.bind(str(path))
+        try:
+            self._server.bind(str(path))
+        except OSError:
+            self._server.close()
+            raise
         self._server.listen(4)
         self._server.settimeout(POLL)
 
@@ -82,8 +86,9 @@ class Listener:
         raise ConnectionError("nobody has called")
 
     def close(self) -> None:
-        """Let nobody call any more."""
+        """Let nobody call any more, and free the address."""
         self._server.close()
+        self.path.unlink(missing_ok=True)
 
 
 def asked(
