@@ -273,6 +273,18 @@ class Flags:
                 found |= others
         return found
 
+    def spared_elsewhere(
+        self, function: cst.FunctionDef, demands: Iterable[tuple[str, bool | str]]
+    ) -> bool:
+        """Say whether other files call a function, and each call gives one of its parameters the
+        truth that is demanded of it only now and then."""
+        name = self.scopes.name_outside(function)
+        for flag, _, needed in self._demanded(function, demands):
+            there = self.names.outside.flag(name, flag) if isinstance(needed, bool) else ()
+            if there and all(there):
+                return True
+        return False
+
     def handed(
         self, call: cst.Call, function: cst.FunctionDef, demands: Iterable[tuple[str, bool | str]]
     ) -> Iterator[tuple[cst.BaseExpression, bool | str]]:

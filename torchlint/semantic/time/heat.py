@@ -329,10 +329,11 @@ class HeatMap:
     def _called_elsewhere(self, function: cst.FunctionDef, demands: Demands) -> Heat:
         """Return how often other files run a function, also through its callers in this one."""
         best = COLD
-        for entrance, way in self._ways_to(function, demands).items():
+        for entrance, (way, demanded) in self._ways_to(function, demands).items():
             found = (
                 COLD
                 if self._is_constructor_kept(entrance)
+                or self.guards.demands.flags.spared_elsewhere(entrance, demanded)
                 else called_elsewhere(self.module, entrance)
             )
             if found.order > best.order:
@@ -347,11 +348,14 @@ class HeatMap:
         first = node if isinstance(node, cst.FunctionDef) else self.tree.function(node)
         if first is None or (first is not node and self.guards.throttled(node, first)):
             return {}
-        return self._ways_to(first, self.guards.demands.around(node, first))
+        ways = self._ways_to(first, self.guards.demands.around(node, first))
+        return {function: way for function, (way, _) in ways.items()}
 
     def _ways_to(
         self, first: cst.FunctionDef, demands: Demands
-    ) -> dict[cst.FunctionDef, tuple[Why, ...]]:
+    ) -> dict[cst.FunctionDef, tuple[tuple[Why, ...], Demands]]:
+        """Return the functions that, once called, come to the first one, each with the calls on the
+        way and what is demanded of its parameters."""
         found: dict[cst.FunctionDef, tuple[Why, ...]] = {first: ()}
         demanded = {first: demands}
         level = [first]
@@ -372,7 +376,7 @@ class HeatMap:
                     found.setdefault(caller, (*found[function], called))
                     above.append(caller)
             level = above
-        return found
+        return {function: (way, demanded[function]) for function, way in found.items()}
 
     def _sites(self, function: cst.FunctionDef) -> list[cst.Call]:
         """Return the calls in the file that may reach a function, of a constructor those that make
@@ -406,8 +410,15 @@ class HeatMap:
     def _function_heat(self, function: cst.FunctionDef, depth: int, demands: Demands) -> Heat:
         spared = self.guards.demands.spared_calls(function, demands)
         best = self.roles.role(function)
-        alone = best.hot and self._by_itself_alone(function)
-        if alone and (self._rarely_called(function) or (spared and self._all_in_view(function))):
+        if (
+            best.hot
+            and self._by_itself_alone(function)
+            and (
+                self._rarely_called(function)
+                or (spared and self._all_in_view(function))
+                or self.guards.demands.flags.spared_elsewhere(function, demands)
+            )
+        ):
             best = COLD
         if best is not COLD and uncalled(self.module, function) is not None:
             best = COLD  # Its name says what it was written for, and nobody calls it.
