@@ -7,11 +7,12 @@ away. `is_causal=True` is the same mask by definition (the function's page: `tor
 S).tril()`), needs no memory for it, and leaves that half out.
 
 `nn.TransformerEncoder`, `nn.TransformerDecoder` and `nn.Transformer` take the mask as well as the
-word: without the word they compare the mask with a causal one in every forward pass and wait until
-the device has said whether it is (source of `_detect_is_causal_mask`).
+word: without the word they compare a mask of two dimensions with a causal one in every forward pass
+and wait until the device has said whether it is (source of `_detect_is_causal_mask`).
 
 Flagged: a mask that is causal and nothing else, by what the code makes it of (`tril`, `triu`,
-`masked_fill`, `generate_square_subsequent_mask`), here, in a function, or as a buffer.
+`masked_fill`, `generate_square_subsequent_mask`), here, in a function, or as a buffer; for these
+three layers any matrix.
 
 ## Setup
 ```python
@@ -104,11 +105,12 @@ from torchlint.rule import (
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.torch.signatures import SIGNATURES
-from torchlint.semantic.uses.causal_masks import is_causal_mask
+from torchlint.semantic.uses.causal_masks import is_causal_mask, is_matrix
 
 _ATTENTION = "torch.nn.functional.scaled_dot_product_attention"
 _MULTIHEAD = "torch.nn.MultiheadAttention"
 _LAYER = "torch.nn.TransformerEncoderLayer"
+_ENCODER = "torch.nn.TransformerEncoder"
 _MASKS = {"src_is_causal": ("src_mask",), "tgt_is_causal": ("tgt_mask",)}
 _OWN_MASKS = ("attn_mask", "mask", "src_mask")
 """What the mask is called where the word is plain ``is_causal``."""
@@ -119,6 +121,10 @@ _SLOWER = "the mask is causal: with {word}=True {layer} runs attention without r
 _COMPARED = (
     "{layer} compares the mask with a causal one in each forward pass and waits for the answer;"
     " {word}=True says so."
+)
+_ASKED = (
+    "{layer} compares the mask with a causal one in each forward pass and waits for the answer;"
+    " {word} says it: True if the mask is causal and no more, else False."
 )
 
 rule = Rule(
@@ -152,7 +158,9 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 def check_layer(node: cst.Call, module: Module) -> Iterator[Hit]:
     layer = _layer(module, node)
     given = arguments_of(module, node, layer) if layer is not None else None
-    if layer is None or given is None or given.open or module.target_torch < _LAYERS_SINCE:
+    if layer is None or given is None or given.open:
+        return
+    if module.target_torch < (_SINCE if layer == _ENCODER else _LAYERS_SINCE):
         return
     alone = layer in (_MULTIHEAD, _LAYER)
     if alone and any("key_padding_mask" in name for name in given.named):
@@ -164,12 +172,13 @@ def check_layer(node: cst.Call, module: Module) -> Iterator[Hit]:
         mask = next((each for name in names if (each := given.value(name)) is not None), None)
         if mask is None or given.value(word) is not None:
             continue
-        if not is_causal_mask(module, mask, hides=True):
+        causal = is_causal_mask(module, mask, hides=True)
+        if not causal and (alone or not is_matrix(module, mask)):
             continue
         yield Hit(
             node,
             {"layer": layer.rpartition(".")[2], "word": word},
-            message=_SLOWER if alone else _COMPARED,
+            message=_SLOWER if alone else _COMPARED if causal else _ASKED,
         )
         return
 

@@ -395,8 +395,8 @@ bincount                  torch method aten pick gives-int waits cost=extremes
 histc                     torch method aten pick waits cost=extremes-or-range
 multinomial               torch method aten pick gives-int random cost=old-draws
 histogram                 torch method pick several
-tril                      torch method pick triangle
-triu                      torch method pick triangle
+tril                      torch method pick triangle keeps-rank
+triu                      torch method pick triangle keeps-rank
 diag                      torch method pick
 repeat                    method repeats keeps-whole sizes array
 repeat_interleave         torch method aten repeats cost=no-size-given

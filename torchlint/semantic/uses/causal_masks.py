@@ -67,6 +67,24 @@ def is_causal_mask(module: Module, mask: cst.BaseExpression, hides: bool) -> boo
     return found.below == found.on == 0 and found.above <= _NOTHING_LEFT
 
 
+@question(
+    yes="the mask is a matrix",
+    no="how many dimensions the mask has is not known, or they are not two",
+)
+def is_matrix(module: Module, mask: cst.BaseExpression) -> bool:
+    """Say whether a mask is known to have two dimensions."""
+    if inferred(module, mask).rank == _INDEXED:
+        return True
+    cls = module.class_of(mask)
+    match mask:
+        case cst.Attribute(cst.Name("self"), cst.Name(name)) if cls is not None:
+            made = list(_assigned_values(module, cls, name))
+            return bool(made) and all(
+                each is not None and inferred(module, each).rank == _INDEXED for each in made
+            )
+    return False
+
+
 @question()
 def _triangle(module: Module, node: cst.BaseExpression | None) -> Triangle | None:
     """Return what a matrix holds, None where that is not known."""
