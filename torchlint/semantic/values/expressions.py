@@ -190,7 +190,7 @@ class Expressions(Parts):
         if "str" in kinds and isinstance(node.operator, cst.Divide):
             return PLAIN  # ``root / "weights.pt"`` is a path
         if left.kind == "str":
-            return STR
+            return _numbered_device(left.name)
         if kinds & set(TENSORLIKE):
             matrices = isinstance(node.operator, cst.MatrixMultiply)
             self.meet("matmul" if matrices else "add", (node.left, node.right))
@@ -312,6 +312,9 @@ class Expressions(Parts):
     def _formatted(self, node: cst.CSTNode) -> Value:
         for child in children(node):
             self._embedded(child)
+        match node:
+            case cst.FormattedString([cst.FormattedStringText(text), *_]):
+                return _numbered_device(text)
         return STR
 
     def _embedded(self, node: cst.CSTNode) -> None:
@@ -406,6 +409,11 @@ class Expressions(Parts):
     def bind(self, target: cst.CSTNode, value: Value) -> None:
         """Bind a target; the interpreter of statements knows how."""
         raise NotImplementedError
+
+
+def _numbered_device(text: str | None) -> Value:
+    """Return the text that begins so: ``f"cuda:{n}"`` names a device whatever the number is."""
+    return Value("str", name=text) if text is not None and text.startswith("cuda:") else STR
 
 
 def _is_device_or_else(one: str, other: str | None) -> bool:

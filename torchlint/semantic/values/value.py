@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import Any, NamedTuple
 
@@ -104,6 +104,11 @@ class Value(NamedTuple):
 
 CLASSES = "|"
 _MOST_CLASSES = 4
+_CUDA_OR_CPU, _APPLE_OR_CPU = "CUDA, or else the CPU", "Apple's, or else the CPU"
+_OR_CPU: Mapping[str | None, frozenset[str]] = {
+    _CUDA_OR_CPU: frozenset((CUDA, CPU)),
+    _APPLE_OR_CPU: frozenset((ACCEL, CPU)),
+}
 _DEVICES = frozenset((CUDA, CPU, ACCEL, "mps", "xpu"))
 _NUMBER_OR_TENSOR = (
     {"number", "tensor"},
@@ -157,15 +162,12 @@ def join(a: Value, b: Value) -> Value:
             same = item.tensor and item.device == (a if a.tensor else b).device
             return Value("?", item=item) if same else UNKNOWN  # ``steps`` or ``tqdm(steps)``
         return PLAIN if "plain" in (a.kind, b.kind) and {a.kind, b.kind} <= _PLAIN else UNKNOWN
+    if a.kind == "device":
+        return _chosen_device(a, b)
     return Value(
         a.kind,
-        # CUDA or else the CPU is the program's device, with "mps" between them or not; a tensor's
-        # own device or else the CPU is unknown, unless a flag decides (`moved_or_not`).
-        device=CUDA
-        if a.kind == "device" and {a.device, b.device} == {CUDA, ACCEL} and (a.name or b.name)
-        else ACCEL
-        if (a.kind in ("device", "type") and {a.device, b.device} == {CUDA, CPU})
-        or _either_device(a, b)
+        device=ACCEL
+        if (a.kind == "type" and {a.device, b.device} == {CUDA, CPU}) or _either_device(a, b)
         else _device(a.device, b.device),
         dtype=a.dtype if a.dtype == b.dtype else None,
         rank=a.rank if a.rank == b.rank else None,
@@ -206,6 +208,30 @@ def _class_names(value: Value) -> list[str]:
         return [value.node.name.value]
     name = value.name or ""
     return name.split(CLASSES) if CLASSES in name or ".py:" in name else [""]
+
+
+def _chosen_device(a: Value, b: Value) -> Value:
+    """Return what one of two devices is: CUDA or else the CPU is the program's device, whether or
+    not it may be Apple's as well; Apple's or else the CPU is unknown, as is a tensor's own device
+    or else the CPU, unless a flag decides (`moved_or_not`)."""
+    either = Value("device", origin=a.origin if a.origin == b.origin else None)
+    choices = [_choices(each) for each in (a, b)]
+    if not all(choices):
+        return either.but(device=_device(a.device, b.device))
+    named = choices[0] | choices[1]
+    if CUDA in named:
+        return (
+            either.but(device=ACCEL, name=_CUDA_OR_CPU) if CPU in named else either.but(device=CUDA)
+        )
+    return either.but(name=_APPLE_OR_CPU) if CPU in named else either.but(device=ACCEL)
+
+
+def _choices(device: Value) -> frozenset[str]:
+    """Return the devices of which one is meant, empty where they are not known."""
+    if device.name in _OR_CPU:
+        return _OR_CPU[device.name]
+    known = device.device in (CUDA, CPU) or device.name is not None
+    return frozenset((device.device or "",)) if known else frozenset()
 
 
 def _either_device(a: Value, b: Value) -> bool:
