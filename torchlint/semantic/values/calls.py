@@ -437,6 +437,8 @@ class Calls(Functions):
             return args[0] if untold and name in PASS_THROUGH and args else local
         if receiver.kind == "accumulated":
             receiver = receiver.but(kind="tensor")  # Numbers have no such methods.
+            if name == "backward" and isinstance(func.value, cst.Name):
+                self.env[func.value.value] = receiver
         if receiver.kind in ("tensor", "batch"):
             return methods.tensor_method(self, receiver, name, node, args)
         if receiver.kind == "module":
