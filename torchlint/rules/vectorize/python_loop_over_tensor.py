@@ -123,7 +123,7 @@ from torchlint.rules.vectorize._python_loop_over_tensor.pixels import maps_label
 from torchlint.rules.vectorize._python_loop_over_tensor.vector_forms import vector_form
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import writes_of
-from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.names import last_part
 from torchlint.semantic.code.scopes import is_compiled
 from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.time.iterations import (
@@ -467,7 +467,7 @@ def _indexed(module: Module, index: cst.Name, body: cst.CSTNode) -> str:
 
 def _is_batch(count: cst.BaseExpression) -> bool:
     """Say whether a count is called like the number of samples in a batch."""
-    name = (dotted_text(count) or "").rpartition(".")[2]
+    name = last_part(count)
     return called(name, BATCH_SIZE)
 
 

@@ -9,7 +9,7 @@ import libcst as cst
 from torchlint.base.regex import regex
 from torchlint.semantic.code.conditions import LEAVING, always_leaves
 from torchlint.semantic.code.decided import Decided
-from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.names import last_part
 from torchlint.semantic.code.reaching import reaching
 from torchlint.semantic.code.tree import FUNCTIONS, OPEN, Open
 from torchlint.semantic.module import Module
@@ -107,7 +107,7 @@ def _out_of_memory(test: cst.BaseExpression) -> bool:
             test = name
         case cst.BooleanOperation(left, cst.And(), right):
             return _out_of_memory(left) or _out_of_memory(right)
-    last = (dotted_text(test) or "").rpartition(".")[2]
+    last = last_part(test)
     return _OUT_OF_MEMORY.search(last) is not None
 
 

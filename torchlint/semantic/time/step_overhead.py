@@ -18,7 +18,7 @@ from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.calls import arguments_of
 from torchlint.semantic.code.conditions import conditions_around
 from torchlint.semantic.code.flow import call_sites, callees_of
-from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.names import dotted_text, last_part
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.scopes import local_class, method_of
 from torchlint.semantic.code.tree import DISPLAYS, LOOPS, callee, components, is_name, method_called
@@ -171,7 +171,7 @@ def _parameters(module: Module, node: cst.BaseExpression) -> bool:
         index = node.slice[0].slice
         key = index.value if isinstance(index, cst.Index) else None
         return isinstance(key, cst.SimpleString) and key.raw_value == "params"
-    return bool(_PARAMETERS.search((dotted_text(node) or "").rpartition(".")[2]))
+    return bool(_PARAMETERS.search(last_part(node)))
 
 
 def _table(module: Module, node: cst.BaseExpression) -> bool:

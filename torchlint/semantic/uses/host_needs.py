@@ -14,10 +14,10 @@ from torchlint.semantic.code.calls import bind
 from torchlint.semantic.code.destinations import arrivals, destinations
 from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.guards import throttled
-from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.names import dotted_text, last_part
 from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.code.scopes import name_outside, scopes
-from torchlint.semantic.code.tree import is_name, keyword_of, method_called
+from torchlint.semantic.code.tree import is_name, keyword_of, last_name, method_called
 from torchlint.semantic.elsewhere import Definition
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -366,9 +366,7 @@ def _takes_a_size(module: Module, part: cst.CSTNode, place: cst.CSTNode) -> bool
         return False
     if keyword_of(part) in _SIZE_WORDS:
         return True
-    last = (dotted_text(place.func) or "").rpartition(".")[2]
-    if isinstance(place.func, cst.Attribute):
-        last = place.func.attr.value
+    last = last_name(place.func)
     name = module.called(place)
     if name.startswith("torch.") and name not in _FACTORIES and part is place.args[0]:
         return False  # What is cut or resized, not the size.
@@ -446,7 +444,7 @@ def _looks_up(module: Module, call: cst.Call) -> bool:
     there: it builds an object of it, or tests it, and does not only gather it."""
     match call.func:
         case cst.Attribute(holder, cst.Name(method)):
-            name = (dotted_text(holder) or "").rpartition(".")[2]
+            name = last_part(holder)
         case _:
             return False
     if not _VOCABULARY.search(name) or inferred(module, holder).kind == "module":
@@ -456,14 +454,10 @@ def _looks_up(module: Module, call: cst.Call) -> bool:
         return False
     places = destinations(module, call)
     return any(
-        (isinstance(place, cst.Call) and _last_name(place) not in _GATHERS)
+        (isinstance(place, cst.Call) and last_name(place.func) not in _GATHERS)
         or asks_value(module, place)
         for place in places
     )
-
-
-def _last_name(call: cst.Call) -> str | None:
-    return method_called(call) or dotted_text(call.func)
 
 
 def _gives_element(where: Module, function: cst.FunctionDef | cst.Lambda) -> bool:
@@ -555,14 +549,12 @@ def _keeps_in_object(module: Module, _: cst.CSTNode, place: cst.CSTNode) -> bool
 def _spells(module: Module, call: cst.Call) -> bool:
     """Say whether a function, by its name one that may, makes texts of its argument: what it gives
     is called a text, or it joins strings."""
-    func = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
-    if not isinstance(func, cst.Name) or not _SPELLS.search(func.value):
+    if not _SPELLS.search(last_name(call.func)):
         return False
-    home = module.small_statement(call)
-    if isinstance(home, cst.Assign) and home.value is call:
-        said = dotted_text(home.targets[0].target) or ""
-        if _TEXT_NAME.search(said.rpartition(".")[2]):
-            return True
+    match module.small_statement(call):
+        case cst.Assign([cst.AssignTarget(target), *_], value) if value is call:
+            if _TEXT_NAME.search(last_part(target)):
+                return True
     joins = (
         each.func for callee in callees_of(module, call) for each in module.within(callee, cst.Call)
     )

@@ -15,7 +15,7 @@ from torchlint.rule import (
     with_keyword,
 )
 from torchlint.semantic.code.imports import name_for_module
-from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.names import dotted_text, last_part
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import is_name, method_called
 from torchlint.semantic.device.factories import factories_of
@@ -123,7 +123,7 @@ def _is_size(module: Module, end: cst.BaseExpression) -> bool:
     """Say whether a range ends at the size of a batch, by its name, and nothing in sight makes that
     smaller by a subtraction, or negative."""
     made = definitions_of(module, end) if isinstance(end, cst.Name) else []
-    return called((dotted_text(end) or "").rpartition(".")[2], SURE_BATCH_SIZE) and not any(
+    return called(last_part(end), SURE_BATCH_SIZE) and not any(
         isinstance(getattr(part, "operator", None), (cst.Subtract, cst.SubtractAssign, cst.Minus))
         for each in made
         for part in (each, *module.within(each, cst.BinaryOperation, cst.UnaryOperation))

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torchlint.rule import (
-    Module,
-    heat_of,
-    inferred,
-    on_device,
-)
+from torchlint.rule import Module, heat_of, inferred, on_device
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.destinations import destinations
 from torchlint.semantic.code.flow import call_sites
-from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.names import last_part
 from torchlint.semantic.code.reaching import assigned_to, definitions_of, readers_of
 from torchlint.semantic.code.tree import LOOPS, method_called
 from torchlint.semantic.data.per_step_use import logging_call
@@ -81,7 +76,7 @@ def _may_compute_anywhere(module: Module, call: cst.Call) -> bool:
     """Say whether a call is of torch, or of the project, and so may be given tensors of the GPU;
     one that makes an object only keeps them."""
     name = module.called(call)
-    if (dotted_text(call.func) or "").rpartition(".")[2][:1].isupper():
+    if last_part(call.func)[:1].isupper():
         return False
     own = not name or bool(functions(module, call)) or module.outside.find(name) is not None
     return own or name.startswith("torch.") or inferred(module, call).origin == "loss"
@@ -165,7 +160,7 @@ def _is_known(module: Module, call: cst.Call) -> bool:
         return on_tensors or package == "numpy" or (package == "builtins" and last in _COMPUTES)
     holder = call.func.value if isinstance(call.func, cst.Attribute) else call.func
     kinds = {inferred(module, call.func).kind, inferred(module, holder).kind}
-    last_name = (dotted_text(call.func) or "").rpartition(".")[2]
+    last_name = last_part(call.func)
     tagged = holder is not call.func and isinstance(module.parent(call), cst.Expr)
     return (
         _appends(module, call)
