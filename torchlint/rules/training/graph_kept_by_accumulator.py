@@ -326,7 +326,7 @@ def _lasts_one_step(
 ) -> bool:
     """Say whether what a sum takes is back-propagated in the same iteration, and the sum starts
     anew where the optimizer steps: it keeps a few nodes, whose saved tensors are freed."""
-    taken = {name.value for name in module.within(node, cst.Name)} - {_root_name(place)}
+    taken = module.names_in(node) - {_root_name(place)}
     steps = [each for each in steps_of(module, loop) if isinstance(each.func, cst.Attribute)]
     freed = any(
         name.value in taken

@@ -458,7 +458,7 @@ def _indexed(module: Module, index: cst.Name, body: cst.CSTNode) -> str:
     if not any(_works(module, body, s) for s in read):
         return ""
     loops = list(module.within(body, cst.For))
-    inner = {name.value for loop in loops for name in module.within(loop.target, cst.Name)}
+    inner = module.names_in(*(loop.target for loop in loops))
     both = [s for s in taken if _picks(module, s, index) and inner & module.names_in(s)]
     if any(s in both for s in read) and any(writes_elements(module, loop) for loop in loops):
         return _ELEMENTS

@@ -342,6 +342,10 @@ class Tree:
             found = [each for each in found if owners[each] is owner or each is node]
         return iter(found)
 
+    def names_in(self, *nodes: cst.CSTNode) -> frozenset[str]:
+        """Return the plain names inside expressions or targets."""
+        return frozenset(n.value for node in nodes for n in self.within(node, cst.Name))
+
     def spelled(self, node: cst.CSTNode, place: cst.CSTNode) -> bool:
         """Say whether a part of a node is written as a name, attribute or other place is."""
         return any(each.deep_equals(place) for each in self.within(node, type(place)))

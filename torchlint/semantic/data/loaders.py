@@ -438,7 +438,7 @@ def held_out(module: Module, loader: cst.Call) -> bool:
         return False
     shuffle = bound.value("shuffle")
     mixed = shuffle is not None and not is_name(shuffle, "False")
-    words = {name.value for name in module.within(dataset, cst.Name)}
+    words = module.names_in(dataset)
     return not mixed and any(called(word, HELD_OUT) for word in words)
 
 
@@ -495,7 +495,7 @@ def _moved_elsewhere(
     batch = _batch_names(where, place)
     for call in where.within(place.body, cst.Call):
         reached = named(where, call.func, module) if call.args else None
-        given = {name.value for arg in call.args for name in where.within(arg.value, cst.Name)}
+        given = where.names_in(*(arg.value for arg in call.args))
         if reached is None and isinstance(call.func, cst.Attribute) and given & batch:
             owner = inferred(where, call.func.value)
             reached = method(where, owner, call.func.attr.value, module)

@@ -176,7 +176,7 @@ class Iterations:
         over data."""
         if isinstance(loop, cst.While):
             return False
-        targets = {n for goes in self.over(loop) for n in self.bound(goes.target)}
+        targets = self.tree.names_in(*(goes.target for goes in self.over(loop)))
         holder = self.tree.parents[loop] if isinstance(loop, cst.CompFor) else loop
         for call in self.tree.within(holder, cst.Call):
             if self._callee_root(call) in targets:
@@ -221,16 +221,12 @@ class Iterations:
 
     # -- what is handed on -------------------------------------------------------------------------
 
-    def bound(self, target: cst.CSTNode) -> set[str]:
-        """Return the plain names that a loop's target binds."""
-        return {n.value for n in self.tree.within(target, cst.Name)}
-
     def reset(self, loop: Loop, place: cst.CSTNode, at: cst.CSTNode) -> bool:
         """Say whether every iteration binds a place (``x``, ``self.x``, ``d[k]``) anew before it
         comes to `at`."""
         root = root_of(place, cst.Attribute, cst.Subscript)
         name = root.value if isinstance(root, cst.Name) else ""
-        if isinstance(loop, cst.For) and name in self.bound(loop.target):
+        if isinstance(loop, cst.For) and name in self.tree.names_in(loop.target):
             return True
         writes: list[cst.CSTNode] = [*self.flow.writes(loop.body, name)]
         if not isinstance(place, cst.Name):

@@ -175,7 +175,7 @@ class Roles:
         if _REPORT.search(function.name.value):
             return False
         reads = any(
-            is_name(grad.value, *(name.value for name in self.tree.within(loop.target, cst.Name)))
+            is_name(grad.value, *self.tree.names_in(loop.target))
             and grad.attr.value == "grad"
             and self._computes(grad)
             for loop in self.tree.within(function, cst.For)

@@ -122,7 +122,7 @@ def only_looks(module: Module, loop: cst.CSTNode) -> bool:
     bad(p.grad): return True``."""
     if not isinstance(loop, cst.For):
         return False
-    bound = {name.value for name in module.within(loop.target, cst.Name)}
+    bound = module.names_in(loop.target)
     return all(
         isinstance(each, cst.If)
         and each.orelse is None

@@ -127,7 +127,7 @@ def _uses_numpy(module: Module, cls: cst.ClassDef) -> bool:
         mine = {each.name.value for each in method.params.params}
         for call in module.within(method.body, cst.Call, nested=True):
             named = module.called(call).startswith("numpy.")
-            names = {name for arg in call.args for name in module.names_in(arg.value)}
+            names = module.names_in(*(arg.value for arg in call.args))
             if named and names & mine:
                 return True
     return False

@@ -26,11 +26,7 @@ from torchlint.semantic.code.tree import (
 )
 from torchlint.semantic.elsewhere import Definition
 from torchlint.semantic.torch import names as torch_names
-from torchlint.semantic.torch.spelling import (
-    CLASS,
-    DEVICE,
-    called,
-)
+from torchlint.semantic.torch.spelling import CLASS, DEVICE, called
 from torchlint.semantic.values.narrowing import Told, is_other, told
 from torchlint.semantic.values.parameter_uses import (
     moved_to_device,
@@ -315,7 +311,7 @@ class Parameters:
             return False
         if is_other(self._values.names, param.annotation.annotation):
             return True
-        said = {each.value for each in self._values.tree.within(param.annotation, cst.Name)}
+        said = self._values.tree.names_in(param.annotation)
         return bool(said & _PYTHON) and not any("ensor" in each for each in said)
 
     def _counts(self, param: cst.Param) -> bool:

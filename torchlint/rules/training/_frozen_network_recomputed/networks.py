@@ -204,7 +204,7 @@ def _batch_part(module: Module, name: cst.Name, key: str, loop: cst.For) -> str:
     fixed = bool(given) and all(
         each is not None
         and is_fixed(module, each, fetch)
-        and not index & {read.value for read in module.within(each, cst.Name)}
+        and not index & module.names_in(each)
         and not _binds_any(module, each, fetch)
         for each in given
     )
@@ -213,7 +213,7 @@ def _batch_part(module: Module, name: cst.Name, key: str, loop: cst.For) -> str:
 
 def _binds_any(module: Module, node: cst.BaseExpression, fetch: cst.FunctionDef) -> bool:
     """Say whether a function binds one of the names in an expression."""
-    reads = {read.value for read in module.within(node, cst.Name)} - {"self"}
+    reads = module.names_in(node) - {"self"}
     return any(writes_of(module, fetch, read) for read in reads)
 
 

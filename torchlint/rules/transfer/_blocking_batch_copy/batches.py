@@ -8,13 +8,7 @@ import re
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.rule import (
-    Module,
-    Transfer,
-    conditions_around,
-    inferred,
-    on_device,
-)
+from torchlint.rule import Module, Transfer, conditions_around, inferred, on_device
 from torchlint.rules.transfer._blocking_batch_copy.overlaps import changed_later
 from torchlint.rules.transfer._blocking_batch_copy.tensor_origins import lies_with_batch
 from torchlint.semantic.code.calls import bind
@@ -126,7 +120,7 @@ def _from_dataset(module: Module, source: cst.BaseExpression) -> bool:
     source = root_of(source, cst.Subscript)
     return isinstance(source, cst.Name) and any(
         isinstance(loop, cst.For)
-        and any(name.value == source.value for name in module.within(loop.target, cst.Name))
+        and source.value in module.names_in(loop.target)
         and takes_samples(module, loop)
         for loop in module.loops(source)
     )
@@ -263,7 +257,7 @@ def _handed_in(module: Module, source: cst.BaseExpression) -> bool:
     around = module.loops(source)
     for loop in around:
         if isinstance(loop, cst.For):
-            given.update(n.value for n in module.within(loop.target, cst.Name))
+            given.update(module.names_in(loop.target))
     moved = {each for each in given if _moved_by_callers(module, function, each)}
     if source.value in given:
         return source.value not in moved
@@ -290,7 +284,7 @@ def _handed_in(module: Module, source: cst.BaseExpression) -> bool:
                 parts = [holder]
             case _:
                 continue
-        names = [n.value for part in parts for n in module.within(part, cst.Name)]
+        names = module.names_in(*parts)
         return bool(given.intersection(names)) and moved.isdisjoint(names)
     return False
 

@@ -38,8 +38,8 @@ def parts_of(
         return None
     if on_device(module, part.value) is not True or not inferred(module, part.value).tensor:
         return None
-    iterations = {name.value for name in module.within(loop.target, cst.Name)}
-    chosen = {name.value for each in part.slice for name in module.within(each, cst.Name)}
+    iterations = module.names_in(loop.target)
+    chosen = module.names_in(*part.slice)
     if not chosen or not chosen <= iterations or part.value.value in iterations:
         return None  # What the loop binds itself is another tensor in each turn.
     if writes_of(module, loop.body, part.value.value):

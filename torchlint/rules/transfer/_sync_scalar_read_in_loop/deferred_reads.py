@@ -588,11 +588,11 @@ def _depends(module: Module, run: Sequence[HostRead], targets: Sequence[cst.CSTN
     """Say whether a read, or where it is kept, uses what a line before it binds."""
     for index, (read, target) in enumerate(zip(run, targets, strict=True)):
         bound = {name for each in targets[:index] for name in _held_by(each)}
-        names = {n.value for part in (read.tensor, target) for n in module.within(part, cst.Name)}
+        names = module.names_in(*(read.tensor, target))
         plain = {target.value} if isinstance(target, cst.Name) else set[str]()
         if bound & (names - plain - _held_by(target)):
             return True
-        if bound & {n.value for n in module.within(read.tensor, cst.Name)}:
+        if bound & module.names_in(read.tensor):
             return True
     return False
 
