@@ -361,6 +361,15 @@ def callee(node: cst.BaseExpression) -> cst.BaseExpression:
     return node.func if isinstance(node, cst.Call) else node
 
 
+def last_small(suite: E) -> E | cst.CSTNode:
+    """Return the last statement of a block, of several on its line the last one; any other node as
+    it is."""
+    last: E | cst.CSTNode = suite
+    while isinstance(last, (cst.BaseSuite, cst.SimpleStatementLine)) and last.body:
+        last = last.body[-1]
+    return last
+
+
 def root_of(
     node: E, *kinds: type[cst.Attribute | cst.Subscript | cst.Call]
 ) -> E | cst.BaseExpression:

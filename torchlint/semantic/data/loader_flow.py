@@ -15,7 +15,7 @@ from torchlint.semantic.code.calls import bind
 from torchlint.semantic.code.flow import call_sites, callees_of, reads_of
 from torchlint.semantic.code.reaching import readers_of
 from torchlint.semantic.code.scopes import local_class, name_outside
-from torchlint.semantic.code.tree import DISPLAYS, is_name, targets_of
+from torchlint.semantic.code.tree import DISPLAYS, is_name, last_small, targets_of
 from torchlint.semantic.elsewhere import Definition
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -78,9 +78,7 @@ def only_begun(module: Module, loader: cst.Call) -> list[cst.Name]:
 
 
 def _ends_at_once(loop: cst.For) -> bool:
-    body = loop.body.body
-    last = body[-1] if body else None
-    return isinstance(last, cst.SimpleStatementLine) and isinstance(last.body[-1], cst.Break)
+    return isinstance(last_small(loop.body), cst.Break)
 
 
 class _Tracer:

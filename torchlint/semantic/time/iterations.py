@@ -9,6 +9,7 @@ import libcst as cst
 from torchlint.base.records import frozen
 from torchlint.base.regex import regex
 from torchlint.semantic.code.calls import bind
+from torchlint.semantic.code.conditions import always_leaves
 from torchlint.semantic.code.flow import call_sites, flow
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
@@ -272,14 +273,8 @@ class Iterations:
                 and self._binds(other, writes)
             )
         if isinstance(statement, cst.IndentedBlock):
-            return any(self._binds(part, writes) or self._leaves(part) for part in statement.body)
+            return any(self._binds(part, writes) or always_leaves(part) for part in statement.body)
         return isinstance(statement, cst.With) and self._binds(statement.body, writes)
-
-    def _leaves(self, statement: cst.CSTNode) -> bool:
-        parts = statement.body if isinstance(statement, cst.SimpleStatementLine) else ()
-        return any(
-            isinstance(part, (cst.Continue, cst.Break, cst.Return, cst.Raise)) for part in parts
-        )
 
     def same(self, scope: cst.CSTNode, place: cst.CSTNode) -> list[cst.CSTNode]:
         """Return the expressions inside `scope` that are spelled like a name, attribute or

@@ -17,7 +17,7 @@ from torchlint.semantic.code.guards import throttled
 from torchlint.semantic.code.names import dotted_text, last_part
 from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.code.scopes import name_outside, scopes
-from torchlint.semantic.code.tree import is_name, keyword_of, last_name, method_called
+from torchlint.semantic.code.tree import is_name, keyword_of, last_name, last_small, method_called
 from torchlint.semantic.elsewhere import Definition
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -135,10 +135,7 @@ def only_looks(module: Module, loop: cst.CSTNode) -> bool:
 
 def leaves_loop(suite: cst.BaseSuite) -> bool:
     """Say whether a block ends in ``break`` or ``return``."""
-    last: cst.CSTNode | None = suite.body[-1] if suite.body else None
-    if isinstance(last, cst.SimpleStatementLine):
-        last = last.body[-1]
-    return isinstance(last, (cst.Break, cst.Return))
+    return isinstance(last_small(suite), (cst.Break, cst.Return))
 
 
 @question(yes="Python decides by `{0}`", no="Python decides nothing by `{0}`")
