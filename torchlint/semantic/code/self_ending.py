@@ -190,7 +190,7 @@ class SelfEnding:
             return False
         sides = (comparison.left, comparison.comparisons[0].comparator)
         few = any(
-            isinstance(side, cst.Integer) and 0 < int(side.value, 0) < 10**FEW_DIGITS
+            isinstance(side, cst.Integer) and 0 < side.evaluated_value < 10**FEW_DIGITS
             for side in sides
         )
         return not few and not any(

@@ -434,6 +434,11 @@ def is_name(node: cst.CSTNode | None, *names: str | None) -> TypeGuard[cst.Name]
     return isinstance(node, cst.Name) and node.value in names
 
 
+def is_zero(node: cst.CSTNode | None) -> bool:
+    """Say whether a node is the number 0, written out."""
+    return isinstance(node, (cst.Integer, cst.Float)) and not node.evaluated_value
+
+
 def has_star(call: cst.Call) -> bool:
     """Say whether a call is handed the parts of a list or dictionary."""
     return any(arg.star for arg in call.args)

@@ -266,5 +266,5 @@ def _selector(node: cst.Subscript) -> int | str:
 
 def _literal(node: cst.BaseExpression) -> int | str:
     if isinstance(node, cst.Integer):
-        return int(node.value.replace("_", ""), 0)
+        return node.evaluated_value
     return str(node.raw_value) if isinstance(node, cst.SimpleString) else EACH

@@ -14,7 +14,7 @@ from torchlint.semantic.code.flow import call_sites, callees_of, reads_of
 from torchlint.semantic.code.reaching import assigned_to
 from torchlint.semantic.code.scopes import base_names, method_of
 from torchlint.semantic.code.text import in_main_guard
-from torchlint.semantic.code.tree import attr_of, is_name, parameters_of, root_of
+from torchlint.semantic.code.tree import attr_of, is_name, is_zero, parameters_of, root_of
 from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.data.loader_flow import consumers_of, only_begun
 from torchlint.semantic.device.transfers import transfer_of
@@ -320,11 +320,7 @@ def works_alone(module: Module, loader: cst.Call) -> bool:
         return bound is not None and not bound.open
     # What a factory gives stands in another file, maybe.
     own = any(arg.value is workers for arg in loader.args)
-    return (
-        _is_zero(module, workers)
-        if own
-        else isinstance(workers, cst.Integer) and int(workers.value, 0) == 0
-    )
+    return _is_zero(module, workers) if own else is_zero(workers)
 
 
 @question()

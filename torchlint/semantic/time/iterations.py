@@ -165,7 +165,7 @@ class Iterations:
     def number(self, node: cst.CSTNode | None, depth: int = 2) -> int | None:
         """Return the whole number that an expression spells, also through one assignment."""
         if isinstance(node, cst.Integer):
-            return int(node.value.replace("_", ""), 0)
+            return node.evaluated_value
         if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
             found = self.number(node.expression)
             return -found if found is not None else None

@@ -175,4 +175,4 @@ def _is_handful(module: Module, bound: cst.BaseExpression) -> bool:
     if scope is not None and isinstance(bound, cst.Name):
         params = parameters_of(scope)
         bound = next((p.default for p in params if p.name.value == bound.value), None) or bound
-    return isinstance(bound, cst.Integer) and int(bound.value) < _HANDFUL
+    return isinstance(bound, cst.Integer) and bound.evaluated_value < _HANDFUL

@@ -300,7 +300,7 @@ def _position(target: cst.BaseExpression, attr: str) -> Path | None:
 
 def _literal(node: cst.BaseExpression) -> int | str | None:
     if isinstance(node, cst.Integer):
-        return int(node.value.replace("_", ""), 0)
+        return node.evaluated_value
     return str(node.raw_value) if isinstance(node, cst.SimpleString) else None
 
 

@@ -186,7 +186,7 @@ def _only_compared(module: Module, node: cst.Subscript) -> bool:
 
 def _neighbours(elements: list[cst.BaseExpression]) -> tuple[str, str] | None:
     """Return start and end of the slice that holds elements in a row, at known positions."""
-    numbers = [int(each.value) for each in elements if isinstance(each, cst.Integer)]
+    numbers = [each.evaluated_value for each in elements if isinstance(each, cst.Integer)]
     if len(numbers) == len(elements):
         row = list(range(numbers[0], numbers[0] + len(numbers)))
         return (str(row[0]) if row[0] else "", str(row[-1] + 1)) if numbers == row else None
