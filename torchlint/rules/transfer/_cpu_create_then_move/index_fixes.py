@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
+from torchlint.fixes.notes import safe_unless
 from torchlint.rule import (
     Fix,
     Module,
@@ -112,11 +113,8 @@ def _ranges(module: Module, node: cst.Subscript) -> Fix | None:
         func = cst.parse_expression(f"{torch}.arange")
         new = counted.with_changes(func=func)
         edits.append(Replace(index, with_keyword(new, "device", device)))
-    note = "" if whole else _EMPTY
-    safety = Safety.UNSAFE if note else Safety.SAFE
     edits.append(NeedImport("torch", torch))
-    title = "Make the index on the device"
-    return Fix(tuple(edits), safety, title, note, assumes=assumes)
+    return safe_unless(["" if whole else _EMPTY], edits, "Make the index on the device", assumes)
 
 
 def _is_size(module: Module, end: cst.BaseExpression) -> bool:
