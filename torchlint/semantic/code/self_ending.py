@@ -13,7 +13,7 @@ from torchlint.semantic.code.flow import flow
 from torchlint.semantic.code.intervals import FEW_DIGITS, is_counter
 from torchlint.semantic.code.memos import differs_by_iteration, lacking, stores
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.tree import LOOPS
+from torchlint.semantic.code.tree import LOOPS, receiver
 from torchlint.semantic.module import Module
 
 
@@ -259,8 +259,7 @@ class SelfEnding:
             value = binding.value if binding.kind == "assign" else None
             if value is None or self.tree.order[value] > self.tree.order[name]:
                 continue
-            while isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute):
-                value = value.func.value
+            value = receiver(value)
             if isinstance(value, (cst.Attribute, cst.Subscript)):
                 yield value
 

@@ -11,6 +11,7 @@ import dataclasses
 import enum
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from itertools import takewhile
 from typing import Any, Final, TypeAlias, TypeGuard, TypeVar
 
 import libcst as cst
@@ -27,11 +28,13 @@ Function: TypeAlias = cst.FunctionDef | cst.Lambda
 Owner: TypeAlias = cst.FunctionDef | cst.Lambda | cst.Module
 Statement: TypeAlias = cst.BaseStatement | cst.BaseSmallStatement
 Loop: TypeAlias = cst.For | cst.While
+Link: TypeAlias = cst.Attribute | cst.Subscript | cst.Call
 
 LOOPS = (cst.For, cst.While)
 DISPLAYS = (cst.Tuple, cst.List)
 COMPREHENSIONS = (cst.ListComp, cst.SetComp, cst.GeneratorExp, cst.DictComp)
 FUNCTIONS = (cst.FunctionDef, cst.Lambda)
+_LINKS = (cst.Attribute, cst.Subscript, cst.Call)
 SUITES = (cst.IndentedBlock, cst.SimpleStatementSuite)
 
 
@@ -241,6 +244,17 @@ class Tree:
             node = parents[node]
             yield node
 
+    def links_around(self, node: cst.CSTNode, *kinds: type[Link]) -> Iterator[cst.CSTNode]:
+        """Yield a node and the attributes, subscripts and calls around it, or these kinds alone:
+        ``x``, ``x.a`` and ``x.a[0]`` for ``x``."""
+        yield node
+        yield from takewhile(lambda at: isinstance(at, kinds or _LINKS), self.ancestors(node))
+
+    def chain_around(self, node: cst.CSTNode) -> cst.CSTNode:
+        """Return the longest chain of methods and attributes that starts with `node`."""
+        *_, whole = self.links_around(node, cst.Attribute, cst.Call)
+        return whole
+
     def statement(self, node: cst.CSTNode) -> cst.CSTNode:
         """Return the innermost statement that holds `node`: a simple statement line or a compound
         statement."""
@@ -370,14 +384,28 @@ def last_small(suite: E) -> E | cst.CSTNode:
     return last
 
 
-def root_of(
-    node: E, *kinds: type[cst.Attribute | cst.Subscript | cst.Call]
-) -> E | cst.BaseExpression:
+def links(node: E, *kinds: type[Link]) -> Iterator[E | cst.BaseExpression]:
+    """Yield an expression and what its attributes, subscripts and calls are of, or these kinds
+    alone: ``x.a[0]``, ``x.a`` and ``x`` of ``x.a[0]``."""
+    at: E | cst.BaseExpression = node
+    yield at
+    while isinstance(at, kinds or _LINKS):
+        at = at.func if isinstance(at, cst.Call) else at.value
+        yield at
+
+
+def root_of(node: E, *kinds: type[Link]) -> E | cst.BaseExpression:
     """Return what a chain of attributes, subscripts and calls starts with, or one of these kinds
     alone: ``x`` of ``x.a[0].b()``."""
+    *_, root = links(node, *kinds)
+    return root
+
+
+def receiver(node: E) -> E | cst.BaseExpression:
+    """Return what a chain of methods is called on: ``net`` of ``net.to(device).eval()``."""
     at: E | cst.BaseExpression = node
-    while isinstance(at, kinds or (cst.Attribute, cst.Subscript, cst.Call)):
-        at = at.func if isinstance(at, cst.Call) else at.value
+    while isinstance(at, cst.Call) and isinstance(at.func, cst.Attribute):
+        at = at.func.value
     return at
 
 

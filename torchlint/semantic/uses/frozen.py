@@ -20,6 +20,7 @@ from torchlint.semantic.code.tree import (
     is_name,
     parameters_of,
     positional_parameters,
+    receiver,
     root_of,
     targets_of,
 )
@@ -367,13 +368,8 @@ def _always_runs(module: Module, node: cst.CSTNode, function: cst.CSTNode) -> bo
 def _named(module: Module, call: cst.Call) -> Iterator[cst.BaseExpression]:
     """Yield what a chain of methods around a call begins with, and what gets its result:
     ``self.net = net.to(device).requires_grad_(False).eval()``."""
-    start: cst.BaseExpression = call
-    while isinstance(start, cst.Call) and isinstance(start.func, cst.Attribute):
-        start = start.func.value
-    end: cst.CSTNode | None = call
-    while isinstance(end, (cst.Attribute, cst.Call)):
-        end = module.parent(end)
-    yield start
+    end = module.parent(module.chain_around(call))
+    yield receiver(call)
     yield from (each.target for each in end.targets) if isinstance(end, cst.Assign) else ()
 
 

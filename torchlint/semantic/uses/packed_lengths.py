@@ -26,9 +26,7 @@ _PACKERS = (
 def becomes_lengths(module: Module, node: cst.CSTNode) -> bool:
     """Say whether an expression is given to ``pack_padded_sequence`` as its lengths, here or by a
     function or method of the project."""
-    above = module.parent(node)
-    while isinstance(above, (cst.Attribute, cst.Call)):
-        node, above = above, module.parent(above)  # ``lengths.long().to(device)``
+    above = module.parent(module.chain_around(node))  # ``lengths.long().to(device)``
     match above:
         case cst.Arg():
             call = module.parent(above)

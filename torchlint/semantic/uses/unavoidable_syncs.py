@@ -11,8 +11,8 @@ import libcst as cst
 from torchlint.semantic.code.calls import bind, keyword_argument
 from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.code.tree import LOOPS, argument_for, method_called
-from torchlint.semantic.device.host_reads import host_copy, scalar_reads
+from torchlint.semantic.code.tree import LOOPS, argument_for, method_called, root_of
+from torchlint.semantic.device.host_reads import copies_around, host_copy, scalar_reads
 from torchlint.semantic.device.possible_waits import (
     ALL_WORK,
     SCALED,
@@ -34,12 +34,7 @@ from torchlint.semantic.time.loops import LoopKind, loop_kind
 from torchlint.semantic.time.runs import runs_model
 from torchlint.semantic.time.step_overhead import backward_reads
 from torchlint.semantic.torch import ops
-from torchlint.semantic.uses.host_needs import (
-    decides,
-    needed_at_once,
-    reads_inside,
-    sizes,
-)
+from torchlint.semantic.uses.host_needs import decides, needed_at_once, reads_inside, sizes
 from torchlint.semantic.uses.iteration_places import (
     _Place,
     asked_first,
@@ -565,9 +560,7 @@ def _may_be_there(
 ) -> bool:
     """Say whether something may be a tensor on the device: of what a function of another file is
     given it is only what is known to be `there`."""
-    root: cst.CSTNode = read
-    while isinstance(root, (cst.Attribute, cst.Subscript, cst.Call)):
-        root = root.func if isinstance(root, cst.Call) else root.value
+    root = root_of(read)
     if isinstance(root, cst.Name) and root.value in bound:
         return root.value in there
     value = inferred(where, read)
@@ -676,12 +669,8 @@ def _copied_by(module: Module, call: cst.Call) -> Iterator[cst.BaseExpression]:
 def _copy_of(module: Module, read: cst.Name) -> cst.CSTNode:
     """Return the outermost of the calls without arguments that a name's methods are,
     ``x.detach().cpu()``, or that in it which copies."""
-    node: cst.CSTNode = read
-    while isinstance(above := module.parent(node), (cst.Attribute, cst.Call)):
-        node = above
-        if isinstance(node, cst.Call) and host_copy(module, node) is not None:
-            break
-    return node
+    copies = copies_around(module, read, cst.Attribute, cst.Call)
+    return next(copies, module.chain_around(read))
 
 
 def _name_behind(tensor: cst.BaseExpression) -> cst.Name | None:
@@ -701,13 +690,8 @@ def _name_behind(tensor: cst.BaseExpression) -> cst.Name | None:
 def goes_on_elsewhere(module: Module, call: cst.Call) -> bool:
     """Say whether a call copies a tensor to the host for other code than torch's: as an array or a
     list."""
-    whole: cst.CSTNode = call
-    while isinstance(above := module.parent(whole), (cst.Attribute, cst.Call)):
-        whole = above
-    return host_copy(module, call) is not None and inferred(module, whole).kind in (
-        "ndarray",
-        "list",
-    )
+    whole = inferred(module, module.chain_around(call))
+    return host_copy(module, call) is not None and whole.kind in ("ndarray", "list")
 
 
 def _gives_work(module: Module, call: cst.Call) -> bool:

@@ -14,15 +14,9 @@ from torchlint.semantic.code.calls import bind
 from torchlint.semantic.code.flow import Flow
 from torchlint.semantic.code.names import Names, dotted_text
 from torchlint.semantic.code.scopes import Scopes
-from torchlint.semantic.code.tree import Tree, attr_of, is_name
+from torchlint.semantic.code.tree import Tree, attr_of, is_name, root_of
 from torchlint.semantic.torch import ops
-from torchlint.semantic.torch.spelling import (
-    BATCH,
-    META,
-    OPTIONS,
-    SPECIAL_TOKEN,
-    called,
-)
+from torchlint.semantic.torch.spelling import BATCH, META, OPTIONS, SPECIAL_TOKEN, called
 from torchlint.semantic.values import sharing
 from torchlint.semantic.values.value import ACCEL, Value
 
@@ -198,8 +192,8 @@ def moved_to_device(code: Code, function: cst.FunctionDef, depth: int) -> set[st
     for call in code.tree.within(function, cst.Call):
         match call:
             case cst.Call(cst.Attribute(part, cst.Name("to" | "cuda"))):
-                while isinstance(part, cst.Subscript):
-                    part = part.value  # A part of a batch, ``features[key].to(self.device)``.
+                # Of a part of a batch, ``features[key].to(self.device)``, the batch.
+                part = root_of(part, cst.Subscript)
                 words = code.tree.within(call, cst.Name, cst.SimpleString)
                 device = any(_DEVICE.search(getattr(word, "value", "")) for word in words)
                 if device and isinstance(part, cst.Name):

@@ -172,12 +172,8 @@ def _trains(flow: Flow, given: cst.Return) -> bool:
 
 def _is_chained(flow: Flow, node: cst.BaseExpression) -> bool:
     """Say whether what is asked of a part of a network moves nothing either."""
-    above = flow.tree.parents.get(node)
-    while isinstance(above, (cst.Attribute, cst.Call, cst.Subscript)):
-        if attr_of(above) in _MOVES:
-            return False
-        above = flow.tree.parents.get(above)
-    return True
+    _, *around = flow.tree.links_around(node)
+    return _MOVES.isdisjoint(map(attr_of, around))
 
 
 def _attribute_stays(flow: Flow, kept: cst.Attribute, depth: int) -> bool:

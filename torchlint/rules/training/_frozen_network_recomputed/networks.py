@@ -168,13 +168,12 @@ def _may_train(module: Module, write: cst.CSTNode, name: str) -> bool:
 
 
 def _only_handed(module: Module, use: cst.Name) -> bool:
-    node: cst.CSTNode | None = module.parent(use)
-    while isinstance(node, (cst.Attribute, cst.Call)):
-        if isinstance(node, cst.Attribute) and node.attr.value not in _KEPT:
-            return False
-        node = module.parent(node)
-    call = module.parent(node) if isinstance(node, cst.Arg) else None
-    return isinstance(call, cst.Call) and runs_network(call) is not None
+    call, chain = (
+        module.taker(module.chain_around(use)),
+        module.links_around(use, cst.Attribute, cst.Call),
+    )
+    kept = all(at.attr.value in _KEPT for at in chain if isinstance(at, cst.Attribute))
+    return kept and call is not None and runs_network(call) is not None
 
 
 def _key(node: cst.Subscript) -> str | None:

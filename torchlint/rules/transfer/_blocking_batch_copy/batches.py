@@ -19,7 +19,7 @@ from torchlint.semantic.code.scopes import name_outside, scopes
 from torchlint.semantic.code.tree import DISPLAYS, attr_of, is_name, method_called, root_of
 from torchlint.semantic.data.datasets import takes_samples
 from torchlint.semantic.data.graphs import is_dgl_graph
-from torchlint.semantic.device.host_reads import host_copy
+from torchlint.semantic.device.host_reads import copies_around
 from torchlint.semantic.device.new_memory import in_new_memory, values_of_name
 from torchlint.semantic.device.transfers import (
     cast_before,
@@ -168,7 +168,8 @@ def only_copied_back(module: Module, call: cst.Call) -> bool:
     match module.small_statement(call):
         case cst.Assign([cst.AssignTarget(cst.Name(name))], value) as home if value is call:
             reads = readers_of(module, home, name)
-            return bool(reads) and all(_goes_back(module, read) for read in reads)
+            kinds = (cst.Attribute, cst.Call)
+            return bool(reads) and all(any(copies_around(module, r, *kinds)) for r in reads)
     return False
 
 
@@ -195,15 +196,6 @@ def never_read(module: Module, call: cst.Call) -> bool:
         and "locals" not in module.names_in(function)
         and not any(name in module.names_in(each) for each in inner)
     )
-
-
-def _goes_back(module: Module, read: cst.Name) -> bool:
-    node: cst.CSTNode = read
-    while isinstance(above := module.parent(node), (cst.Attribute, cst.Call)):
-        node = above
-        if isinstance(node, cst.Call) and host_copy(module, node) is not None:
-            return True
-    return False
 
 
 def _there_already(module: Module, transfer: Transfer) -> bool:
