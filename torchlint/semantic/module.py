@@ -124,6 +124,8 @@ class Module:
         self.ancestors = self.tree.ancestors
         self.within = self.tree.within
         self.names_in = self.tree.names_in
+        self.is_method = self.tree.is_method
+        self.bind = self.tree.bind
         self.links_around = self.tree.links_around
         self.chain_around = self.tree.chain_around
         self.is_within = self.tree.is_within

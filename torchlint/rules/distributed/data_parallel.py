@@ -111,7 +111,6 @@ from torchlint.rule import (
     inferred,
     keyword_argument,
 )
-from torchlint.semantic.code.calls import bind
 from torchlint.semantic.code.destinations import destinations
 from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.names import dotted_text, last_part
@@ -418,7 +417,7 @@ def _handed_to_trainer(
         for function in callees_of(module, call):
             if not isinstance(function, cst.FunctionDef):
                 continue
-            given = bind(function, call, isinstance(call.func, cst.Attribute))
+            given = module.bind(function, call)
             inside = {name for name, value in given.items() if dotted_text(value) in names}
             if not inside:
                 continue

@@ -108,7 +108,6 @@ import libcst as cst
 
 from torchlint.base.records import frozen
 from torchlint.rule import Append, Fix, Hit, Module, Rule, Safety, heat_of, inferred
-from torchlint.semantic.code.calls import bind
 from torchlint.semantic.code.flow import call_sites, reads_of, writes_of
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import (
@@ -258,8 +257,7 @@ def _arguments_for(
     module: Module, function: cst.FunctionDef, name: str
 ) -> list[cst.BaseExpression]:
     """Return what the calls in this file pass for a parameter."""
-    method = module.class_of(function) is not None
-    bound = (bind(function, site, method) for site in call_sites(module, function))
+    bound = (module.bind(function, site) for site in call_sites(module, function))
     return [given[name] for given in bound if name in given]
 
 

@@ -360,6 +360,34 @@ class Tree:
         """Return the plain names inside expressions or targets."""
         return frozenset(n.value for node in nodes for n in self.within(node, cst.Name))
 
+    def is_method(self, function: cst.FunctionDef) -> bool:
+        """Say whether a function is defined in a class body."""
+        return isinstance(self.scope(function), cst.ClassDef)
+
+    def parameters_by_place(self, function: cst.FunctionDef, call: cst.Call) -> list[str]:
+        """Return the names of the parameters of a function of this file that a call's positional
+        arguments go to, without ``self``."""
+        names = [p.name.value for p in positional_parameters(function)]
+        static = any(is_name(d.decorator, "staticmethod") for d in function.decorators)
+        through = not is_name(call.func, function.name.value)  # ``sample = self.sample``, too
+        return names[1:] if through and not static and self.is_method(function) else names
+
+    def bind(self, function: cst.FunctionDef, call: cst.Call) -> dict[str, cst.BaseExpression]:
+        """Return which argument of a call each parameter of a function of this file gets; stops at
+        ``*args``."""
+        names = self.parameters_by_place(function, call)
+        out: dict[str, cst.BaseExpression] = {}
+        position = 0
+        for arg in call.args:
+            if arg.star:
+                position = len(names)
+            elif arg.keyword is not None:
+                out[arg.keyword.value] = arg.value
+            elif position < len(names):
+                out[names[position]] = arg.value
+                position += 1
+        return out
+
     def spelled(self, node: cst.CSTNode, place: cst.CSTNode) -> bool:
         """Say whether a part of a node is written as a name, attribute or other place is."""
         return any(each.deep_equals(place) for each in self.within(node, type(place)))

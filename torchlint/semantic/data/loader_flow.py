@@ -11,7 +11,6 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.semantic.code.calls import bind
 from torchlint.semantic.code.flow import call_sites, callees_of, reads_of
 from torchlint.semantic.code.reaching import readers_of
 from torchlint.semantic.code.scopes import local_class, name_outside
@@ -228,7 +227,7 @@ class _Tracer:
             self._bound(where, call.func.value, (EACH, *path))
         else:
             for home, function in self._callees(where, call):
-                passed = bind(function, call, home.class_of(function) is not None)
+                passed = home.bind(function, call)
                 for param in (name for name, value in passed.items() if value is arg.value):
                     self._named(home, function, param, path)
 

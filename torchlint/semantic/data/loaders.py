@@ -9,7 +9,7 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.semantic.code.bindings import binds_globally, sole_definition
-from torchlint.semantic.code.calls import arguments_of, bind
+from torchlint.semantic.code.calls import arguments_of
 from torchlint.semantic.code.flow import call_sites, callees_of, reads_of
 from torchlint.semantic.code.reaching import assigned_to
 from torchlint.semantic.code.scopes import base_names, method_of
@@ -65,7 +65,7 @@ def built(module: Module, node: cst.BaseExpression) -> list[cst.Call]:
             out.extend(call for call in built(module, each) if call not in out)
         return out
     for site in call_sites(module, function):
-        passed = bind(function, site, module.class_of(function) is not None).get(node.value)
+        passed = module.bind(function, site).get(node.value)
         if passed is not None:
             out.extend(built(module, passed))
     return out
@@ -335,8 +335,7 @@ def _is_zero(module: Module, node: cst.BaseExpression) -> bool:
     if not isinstance(param, cst.Param) or module.function(param) is not function:
         return False
     sites = call_sites(module, function)
-    method = module.class_of(function) is not None
-    given = [bind(function, site, method).get(node.value, param.default) for site in sites]
+    given = [module.bind(function, site).get(node.value, param.default) for site in sites]
     starred = any(arg.star for site in sites for arg in site.args)
     return (
         bool(given)

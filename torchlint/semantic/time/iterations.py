@@ -8,7 +8,6 @@ import libcst as cst
 
 from torchlint.base.records import frozen
 from torchlint.base.regex import regex
-from torchlint.semantic.code.calls import bind
 from torchlint.semantic.code.conditions import always_leaves
 from torchlint.semantic.code.flow import call_sites, flow
 from torchlint.semantic.code.names import dotted_text
@@ -154,9 +153,8 @@ class Iterations:
                 yield next(
                     (p.default for p in parameters_of(definition) if p.name.value == name), None
                 )
-                method = self.module.class_of(definition) is not None
                 for site in call_sites(self.module, definition):
-                    given = bind(definition, site, method)
+                    given = self.module.bind(definition, site)
                     if name in given:
                         yield given[name]
             case _:

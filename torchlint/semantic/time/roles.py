@@ -86,7 +86,7 @@ class Roles:
     def role(self, function: cst.FunctionDef) -> Heat:
         """Return how often a function runs by its role alone, `COLD` where it has none."""
         name = function.name.value
-        cls = self.scopes.tree.class_of(function) if self.scopes.is_method(function) else None
+        cls = self.scopes.tree.class_of(function) if self.scopes.tree.is_method(function) else None
         if any(fnmatch.fnmatchcase(name, pattern) for pattern in self.module.assume_hot):
             return Heat(Grade.TRAIN, (Why(f"{name}() matches assume-hot", function),))
         if cls is not None:

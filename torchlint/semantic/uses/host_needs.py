@@ -10,13 +10,12 @@ from collections.abc import Callable, Iterator
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.semantic.code.calls import bind
 from torchlint.semantic.code.destinations import arrivals, destinations
 from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.guards import throttled
 from torchlint.semantic.code.names import dotted_text, last_part
 from torchlint.semantic.code.reaching import definitions_of, readers_of
-from torchlint.semantic.code.scopes import name_outside, scopes
+from torchlint.semantic.code.scopes import name_outside
 from torchlint.semantic.code.tree import is_name, keyword_of, last_name, last_small, method_called
 from torchlint.semantic.elsewhere import Definition
 from torchlint.semantic.module import Module
@@ -338,7 +337,7 @@ def reads_inside(module: Module, arg: cst.Arg, call: cst.Call) -> Iterator[tuple
     in."""
     for where, function in functions(module, call):
         if isinstance(function, cst.FunctionDef):
-            bound = bind(function, call, scopes(where).is_method(function))
+            bound = where.bind(function, call)
             for name in (name for name, value in bound.items() if value is arg.value):
                 for read in readers_of(where, function, name):
                     yield where, read

@@ -8,7 +8,7 @@ from pathlib import Path
 import libcst as cst
 
 from torchlint.base.records import frozen
-from torchlint.semantic.code.calls import bind, keyword_argument
+from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.device.possible_waits import STOPS, WAITING, possible_waits
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -95,7 +95,7 @@ def _waits(module: Module, call: cst.Call, there: Set[str], calls: int) -> Itera
     where, function = behind[0]
     if not isinstance(function, cst.FunctionDef) or not _of_network(where, function):
         return
-    bound = bind(function, call, method=True)
+    bound = where.bind(function, call)
     given = {name for name, value in bound.items() if _is_there(module, value, there)}
     ends = [
         each

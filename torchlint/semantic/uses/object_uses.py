@@ -350,8 +350,7 @@ class _Search(ValueSearch):
         ):
             self.unknown(call)
             return
-        method = isinstance(call.func, cst.Attribute) and self.module.class_of(function) is not None
-        name = parameter_of(self.module, function, call, arg, method)
+        name = parameter_of(self.module, function, call, arg)
         if name is None:
             self.unknown(call)
             return

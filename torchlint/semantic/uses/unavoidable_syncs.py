@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Set
 
 import libcst as cst
 
-from torchlint.semantic.code.calls import bind, keyword_argument
+from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import LOOPS, argument_for, method_called, root_of
@@ -327,7 +327,7 @@ def _copies_inside(
     if reached is None:
         return []
     where, function = reached
-    bound = bind(function, call, where.class_of(function) is not None)
+    bound = where.bind(function, call)
     works = not anywhere and starts_work(module, call)
     found: list[cst.Call] = []
     for each in where.within(function.body, cst.Call):
@@ -508,7 +508,7 @@ def _reads_inside(
     if reached is None:
         return []
     where, function = reached
-    bound = bind(function, call, where.class_of(function) is not None)
+    bound = where.bind(function, call)
     there = frozenset(name for name, value in bound.items() if _is_there(module, value, given))
     asked = {} if function.name.value == "forward" else bound
     own = own or where is not module

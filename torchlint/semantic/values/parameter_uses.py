@@ -10,7 +10,6 @@ from typing import Protocol
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.semantic.code.calls import bind
 from torchlint.semantic.code.flow import Flow
 from torchlint.semantic.code.names import Names, dotted_text
 from torchlint.semantic.code.scopes import Scopes
@@ -154,7 +153,7 @@ def role_device(code: Code, function: cst.FunctionDef, depth: int = 2) -> str | 
     loss that only these call.
     """
     name = function.name.value
-    if code.scopes.is_method(function):
+    if code.tree.is_method(function):
         cls = code.scopes.tree.class_of(function)
         loss = code.scopes.is_loss(cls)
         if (
@@ -201,7 +200,7 @@ def moved_to_device(code: Code, function: cst.FunctionDef, depth: int) -> set[st
         for callee in code.flow.callees(call) if depth else ():
             if isinstance(callee, cst.FunctionDef):
                 moved = moved_to_device(code, callee, depth - 1)
-                given = bind(callee, call, code.scopes.is_method(callee))
+                given = code.tree.bind(callee, call)
                 handed = (dotted_text(value) for key, value in given.items() if key in moved)
                 found |= {name for name in handed if name is not None}
     return found
@@ -233,7 +232,7 @@ def used_as_tensor(code: Code, function: cst.FunctionDef) -> frozenset[str]:
         if torch_function and name in _JOINS:
             together = sharing.operands(name.rpartition(".")[2], call)
             out.update(each.value for each in together if isinstance(each, cst.Name))
-    cls = code.scopes.tree.class_of(function) if code.scopes.is_method(function) else None
+    cls = code.scopes.tree.class_of(function) if code.tree.is_method(function) else None
     forward = code.scopes.is_module(cls) or (
         any_torch and code.scopes.is_loss(cls) and role_device(code, function) is not None
     )

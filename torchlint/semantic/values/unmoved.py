@@ -217,6 +217,6 @@ def _passed_on(
     if arg.keyword is not None:
         return _is_unmoved(flow, function, arg.keyword.value, depth - 1)
     names = [each.name.value for each in function.params.params]
-    names = names[1:] if flow.scopes.is_method(function) else names
+    names = names[1:] if flow.tree.is_method(function) else names
     at = list(call.args).index(arg)
     return at < len(names) and _is_unmoved(flow, function, names[at], depth - 1)

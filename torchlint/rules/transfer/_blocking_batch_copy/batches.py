@@ -11,11 +11,10 @@ from torchlint.base.regex import regex
 from torchlint.rule import Module, Transfer, conditions_around, inferred, on_device
 from torchlint.rules.transfer._blocking_batch_copy.overlaps import changed_later
 from torchlint.rules.transfer._blocking_batch_copy.tensor_origins import lies_with_batch
-from torchlint.semantic.code.calls import bind
 from torchlint.semantic.code.flow import call_sites, writes_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of
-from torchlint.semantic.code.scopes import name_outside, scopes
+from torchlint.semantic.code.scopes import name_outside
 from torchlint.semantic.code.tree import DISPLAYS, attr_of, is_name, method_called, root_of
 from torchlint.semantic.data.datasets import takes_samples
 from torchlint.semantic.data.graphs import is_dgl_graph
@@ -150,8 +149,7 @@ def _given_by_callers(
     sites = [(module, site) for site in call_sites(module, function)]
     if (known := name_outside(module, function)) is not None:
         sites += module.outside.calling(Definition(module.path, known, ""))
-    method = scopes(module).is_method(function)
-    return [(where, bind(function, site, method).get(name)) for where, site in sites]
+    return [(where, module.bind(function, site).get(name)) for where, site in sites]
 
 
 @question(remember=False)
@@ -313,7 +311,7 @@ def _brings_back(module: Module, transfer: Transfer) -> bool:
     function, target = module.function(transfer.call), transfer.target
     return (
         isinstance(function, cst.FunctionDef)
-        and scopes(module).is_method(function)
+        and module.is_method(function)
         and isinstance(target, cst.Name)
         and any(
             each is not None and named_device(where, each) == CPU

@@ -13,7 +13,6 @@ from collections.abc import Collection, Iterable, Iterator
 import libcst as cst
 
 from torchlint.rule import Module, inferred
-from torchlint.semantic.code.calls import bind
 from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.scopes import local_class, name_outside
@@ -230,7 +229,7 @@ class _Search:
         return [
             (
                 home,
-                None if function.decorators else bind(function, call, cls is not None).get(name),
+                None if function.decorators else where.bind(function, call).get(name),
             )
             for home, call in self._calls(where, function, makes)
         ]
