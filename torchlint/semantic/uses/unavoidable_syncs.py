@@ -47,8 +47,8 @@ from torchlint.semantic.uses.iteration_places import (
     nearest,
     starts_work,
 )
-from torchlint.semantic.uses.network_waits import called_object, chosen, network_wait
-from torchlint.semantic.values.definitions_behind import functions
+from torchlint.semantic.uses.network_waits import chosen, network_wait
+from torchlint.semantic.values.definitions_behind import reached
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
 from torchlint.semantic.values.value import CPU, OF_NETWORKS
@@ -141,7 +141,7 @@ def before_many_runs(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
 def _decodes(module: Module, call: cst.Call) -> bool:
     """Say whether the only function that a call may reach always comes to a loop each turn of which
     runs a model."""
-    found = functions(module, call) or called_object(module, call)
+    found = reached(module, call)
     if len(found) != 1:
         return False
     where, function = found[0]
@@ -532,7 +532,7 @@ def _reads_inside(
 @question()
 def _function_reached(module: Module, call: cst.Call) -> tuple[Module, cst.FunctionDef] | None:
     """Return the only function of the project that a call may reach."""
-    match functions(module, call) or called_object(module, call):
+    match reached(module, call):
         case [(where, cst.FunctionDef() as function)]:
             return where, function
     return None
