@@ -391,7 +391,7 @@ def _why_no_workers(module: Module, node: cst.Call, dataset: cst.BaseExpression 
     if explained(module, node, _SPOKEN):
         return _SAID
     stored = _stored(module, dataset) if dataset is not None else frozenset()
-    asked = (each for each in module.nodes(cst.Attribute) if isinstance(each, cst.Attribute))
+    asked = module.nodes(cst.Attribute)
     read = any(each.attr.value in stored and _of_dataset(module, each.value) for each in asked)
     return _READ if read else ""
 

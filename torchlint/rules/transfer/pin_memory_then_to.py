@@ -158,6 +158,6 @@ def _is_beside(module: Module, node: cst.Call) -> bool:
     return _PINS.search(function.name.value) is not None or any(
         function.name.value in module.names_in(arg.value)
         for call in module.nodes(cst.Call)
-        for arg in getattr(call, "args")  # noqa: B009
+        for arg in call.args
         if keyword_of(arg) == "target" or method_called(call) == "submit"
     )

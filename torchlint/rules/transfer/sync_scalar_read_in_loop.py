@@ -616,8 +616,7 @@ def _instead(module: Module, read: HostRead, fix: Fix | None, later: Fix | None)
 def _used_in(module: Module, loop: cst.CSTNode, line: cst.AugAssign) -> bool:
     """Say whether a loop reads the sum of numbers to which one of its lines adds."""
     return not inferred(module, line.target).tensor and any(
-        isinstance(name, cst.Name)
-        and name.deep_equals(line.target)
+        name.deep_equals(line.target)
         and not module.is_within(name, line)
         and not isinstance(module.parent(name), cst.AssignTarget)
         for name in module.within(loop, cst.Name)

@@ -119,8 +119,7 @@ class Reaching:
         if self._parameters is None:
             names: dict[cst.CSTNode, set[str]] = {}
             for param in self.tree.nodes(cst.Param):
-                if isinstance(param, cst.Param):
-                    names.setdefault(self.tree.owners[param], set()).add(param.name.value)
+                names.setdefault(self.tree.owners[param], set()).add(param.name.value)
             self._parameters = {owner: frozenset(each) for owner, each in names.items()}
         return self._parameters.get(function, frozenset())
 

@@ -315,11 +315,7 @@ def backward_reads(module: Module) -> cst.Call | None:
     """Return what switches anomaly detection on for all that the file does, and is switched off
     nowhere in it: each operation of a backward pass then is asked on the host whether it gave
     NaN."""
-    calls = [
-        call
-        for call in module.nodes(cst.Call)
-        if isinstance(call, cst.Call) and module.name(call.func) in ANOMALY_SWITCH
-    ]
+    calls = [call for call in module.nodes(cst.Call) if module.name(call.func) in ANOMALY_SWITCH]
     on = all(
         detects_anomalies(module, call) and not _gives_literal(module, call, "check_nan", "False")
         for call in calls

@@ -529,7 +529,7 @@ def returned_with_graph(module: Module, call: cst.Call) -> list[bool] | None:
     if len(functions) != 1 or not isinstance(functions[0][1], cst.FunctionDef):
         return None
     where, function = functions[0]
-    returns = [r.value for r in where.within(function, cst.Return) if isinstance(r, cst.Return)]
+    returns = [r.value for r in where.within(function, cst.Return)]
     rows = [r.elements if isinstance(r, cst.Tuple) else () for r in returns]
     if len({len(row) for row in rows}) != 1 or any(True for _ in where.within(function, cst.Yield)):
         return None

@@ -608,7 +608,6 @@ def _reads(module: Module, place: cst.Call | cst.If) -> bool:
         and any(
             comes_to(module, each, arm) and _reads_number(module, each)
             for each in module.within(arm, cst.Call)
-            if isinstance(each, cst.Call)
         )
         for arm in arms
     )

@@ -366,7 +366,7 @@ class Calls(Functions):
         if not isinstance(cls, cst.ClassDef) or set(scopes.base_names(cls)) != {"torch.nn.Module"}:
             return True
         for call in self.values.tree.within(cls, cst.Call, nested=True):
-            func = call.func if isinstance(call, cst.Call) else None
+            func = call.func
             area, _, made = (names.name(func) or "").rpartition(".")
             if (area == "torch.nn" and made[:1].isupper()) or scopes.local_class(func) is not None:
                 return True

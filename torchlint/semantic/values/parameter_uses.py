@@ -69,7 +69,6 @@ def used_by_key(code: Code, function: cst.FunctionDef) -> set[str]:
     vocabularies: set[str] = set()
     tensors: set[str] = set()
     for node in code.tree.within(function, cst.Subscript):
-        assert isinstance(node, cst.Subscript)
         index = node.slice[0].slice
         key = index.value if isinstance(index, cst.Index) else None
         if (
@@ -136,7 +135,6 @@ def used_as_sizes(code: Code, function: cst.FunctionDef) -> frozenset[str]:
     lists of numbers."""
     out: set[str] = set()
     for call in code.tree.within(function, cst.Call):
-        assert isinstance(call, cst.Call)
         name = code.names.name(call.func)
         if name not in _LAYERS or name.startswith("torch.nn.Transformer"):
             continue  # Those of a transformer take layers as well.
@@ -212,7 +210,6 @@ def used_as_tensor(code: Code, function: cst.FunctionDef) -> frozenset[str]:
     out = set(code.uses(function))
     any_torch = False
     for call in code.tree.within(function, cst.Call):
-        assert isinstance(call, cst.Call)
         name = code.names.name(call.func)
         any_torch = any_torch or (name is not None and name.startswith("torch."))
         torch_function = (
@@ -237,7 +234,6 @@ def used_as_tensor(code: Code, function: cst.FunctionDef) -> frozenset[str]:
         any_torch and code.scopes.is_loss(cls) and role_device(code, function) is not None
     )
     for node in code.tree.within(function, cst.Attribute):
-        assert isinstance(node, cst.Attribute)
         if node.attr.value in _CALLED and not _is_called(code, node):
             continue  # ``x.size`` is a number of NumPy's, ``stats.std`` may be anything's
         if node.attr.value in _TENSOR_USES or (forward and node.attr.value in _ARRAY_USES):
