@@ -495,6 +495,12 @@ def is_zero(node: cst.CSTNode | None) -> bool:
     return isinstance(node, (cst.Integer, cst.Float)) and not node.evaluated_value
 
 
+def literal(node: cst.CSTNode | None) -> int | str | None:
+    """Return the whole number, or the text, that is written out; None for any other node."""
+    found = node.evaluated_value if isinstance(node, (cst.Integer, cst.SimpleString)) else None
+    return found if isinstance(found, (int, str)) else None
+
+
 def has_star(call: cst.Call) -> bool:
     """Say whether a call is handed the parts of a list or dictionary."""
     return any(arg.star for arg in call.args)

@@ -23,6 +23,7 @@ from torchlint.semantic.time.autograd import no_grad
 from torchlint.semantic.torch import ops
 from torchlint.semantic.torch.names import DATALOADER
 from torchlint.semantic.uses.frozen import frozen_names
+from torchlint.semantic.uses.object_uses import written_key
 
 _RUNS = regex(r"^(forward|encode(_\w+)?|get_\w+_features|extract_features|forward_features)$")
 """Methods by which a frozen network is run, beside calling it."""
@@ -124,10 +125,10 @@ def _input(module: Module, node: cst.BaseExpression, loop: cst.For) -> str:
             return _input(module, inner, loop)
         case cst.Integer() | cst.Float() | cst.SimpleString() | cst.Name("True" | "False" | "None"):
             return "constant"
-        case cst.Subscript() if (key := _key(node)) is not None and isinstance(
+        case cst.Subscript() if (key := written_key(node)) is not None and isinstance(
             node.value, cst.Name
         ):
-            return _batch_part(module, node.value, key, loop)
+            return _batch_part(module, node.value, str(key), loop)
         case cst.Name():
             if _stays(module, node, loop):
                 return "constant"
@@ -174,15 +175,6 @@ def _only_handed(module: Module, use: cst.Name) -> bool:
     )
     kept = all(at.attr.value in _KEPT for at in chain if isinstance(at, cst.Attribute))
     return kept and call is not None and runs_network(call) is not None
-
-
-def _key(node: cst.Subscript) -> str | None:
-    match node.slice:
-        case [cst.SubscriptElement(cst.Index(cst.SimpleString() as text))]:
-            return string(text)
-        case [cst.SubscriptElement(cst.Index(cst.Integer(number)))]:
-            return number
-    return None
 
 
 def _batch_part(module: Module, name: cst.Name, key: str, loop: cst.For) -> str:
