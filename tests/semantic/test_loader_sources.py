@@ -54,6 +54,12 @@ FOUND = {
         "def get(q):\n    if q:\n        return DataLoader(a)\n    return DataLoader(b)\n",
         ["data:a", "data:b"],
     ),
+    "the first batches": (
+        "from data import get\nfrom itertools import islice\n"
+        "for x, y in islice(get(), 9):\n    x.to(device)\n",
+        "def get():\n    return DataLoader(a)\n",
+        ["data:a"],
+    ),
     "counted, with a bar": (
         "from data import get\nfrom tqdm import tqdm\nbar = tqdm(get())\n"
         "for i, (x, y) in enumerate(bar):\n    x.to(device)\n",

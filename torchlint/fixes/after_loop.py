@@ -4,7 +4,6 @@ number holds the tensor until something needs the number."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 import libcst as cst
 
@@ -85,8 +84,8 @@ def done_after_loop(module: Module, count: int, read: HostRead, logged: str) -> 
         "" if all(detachable(module, each) for each in tensors) else _SAME,
     )
     assumes = dict.fromkeys((FRAMES, TORCH, LOSSES, MEMORY), _LATER)
-    fix = safe_unless(notes, edits, "Keep the tensors for after the loop", assumes)
-    return replace(fix, logs_every_n=isinstance(shown, LogLines))
+    title, logs = "Keep the tensors for after the loop", isinstance(shown, LogLines)
+    return safe_unless(notes, edits, title, assumes, logs_every_n=logs)
 
 
 def _names_of_kept(module: Module, later: LaterSteps) -> dict[cst.BaseExpression, str] | None:

@@ -26,9 +26,14 @@ _NONE: Mapping[str, str] = {}
 
 
 def safe_unless(
-    notes: Iterable[str], edits: Iterable[NodeEdit], title: str, assumes: Mapping[str, str] = _NONE
+    notes: Iterable[str],
+    edits: Iterable[NodeEdit],
+    title: str,
+    assumes: Mapping[str, str] = _NONE,
+    *,
+    logs_every_n: bool = False,
 ) -> Fix:
-    """Return a fix that is safe unless a note says what may change."""
+    """Return a fix that is safe unless a note says what may change; see `Fix`."""
     note = one_sentence(notes)
     safety = Safety.UNSAFE if note else Safety.SAFE
-    return Fix(tuple(edits), safety, title, note, assumes=assumes)
+    return Fix(tuple(edits), safety, title, note, assumes=assumes, logs_every_n=logs_every_n)

@@ -123,6 +123,11 @@ class Module:
         self.parent = self.tree.parents.get
         self.ancestors = self.tree.ancestors
         self.within = self.tree.within
+        self.names_in = self.tree.names_in
+        self.is_method = self.tree.is_method
+        self.bind = self.tree.bind
+        self.links_around = self.tree.links_around
+        self.chain_around = self.tree.chain_around
         self.is_within = self.tree.is_within
         self.statement = self.tree.statement
         self.small_statement = self.tree.small_statement
@@ -190,10 +195,6 @@ class Module:
         """Return the dotted name of what a call calls; empty where it has none, and for any other
         node."""
         return (self.names.name(node.func) or "") if isinstance(node, cst.Call) else ""
-
-    def names_in(self, node: cst.CSTNode) -> frozenset[str]:
-        """Return the plain names inside an expression or target."""
-        return frozenset(n.value for n in self.tree.within(node, cst.Name))
 
     def source(self, node: cst.CSTNode) -> str:
         """Return a statement, or the whole file, as it is written; decorators and comments above

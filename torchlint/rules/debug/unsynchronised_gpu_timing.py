@@ -87,7 +87,7 @@ from torchlint.base.regex import regex
 from torchlint.rule import Hit, Module, Rule, inferred, on_device
 from torchlint.semantic.code.flow import callees_of, writes_of
 from torchlint.semantic.code.text import mentions
-from torchlint.semantic.code.tree import LOOPS, is_name, keyword_of, method_called
+from torchlint.semantic.code.tree import LOOPS, is_name, keyword_of, last_small, method_called
 from torchlint.semantic.code.updates import is_step
 from torchlint.semantic.device.host_reads import scalar_reads
 from torchlint.semantic.device.transfers import transfer_of
@@ -158,7 +158,7 @@ def _is_metered(module: Module, node: cst.BinaryOperation) -> bool:
 
 def _is_assigned(module: Module, statement: cst.CSTNode, name: str) -> bool:
     """Say whether a statement line reads a clock into a name."""
-    small = statement.body[-1] if isinstance(statement, cst.SimpleStatementLine) else None
+    small = last_small(statement)
     if not isinstance(small, cst.Assign) or module.called(small.value) not in CLOCKS:
         return False
     return any(is_name(t.target, name) for t in small.targets)

@@ -111,10 +111,9 @@ from torchlint.rule import (
     inferred,
     keyword_argument,
 )
-from torchlint.semantic.code.calls import bind
 from torchlint.semantic.code.destinations import destinations
 from torchlint.semantic.code.flow import callees_of
-from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.names import dotted_text, last_part
 from torchlint.semantic.code.options import switch_left_off
 from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.code.scopes import base_names, local_class
@@ -345,7 +344,7 @@ def _or_distributed(module: Module, node: cst.Call) -> bool:
     return any(
         isinstance(test, (cst.Name, cst.Attribute))
         and not needed
-        and _DDP_NAME.search((dotted_text(test) or "").rpartition(".")[2])
+        and _DDP_NAME.search(last_part(test))
         for test, needed in conditions_around(module, node, module.root)
     )
 
@@ -418,7 +417,7 @@ def _handed_to_trainer(
         for function in callees_of(module, call):
             if not isinstance(function, cst.FunctionDef):
                 continue
-            given = bind(function, call, isinstance(call.func, cst.Attribute))
+            given = module.bind(function, call)
             inside = {name for name, value in given.items() if dotted_text(value) in names}
             if not inside:
                 continue

@@ -212,11 +212,7 @@ def _never_read(module: Module, metric: cst.BaseExpression) -> bool:
     if not isinstance(metric, cst.Attribute) or cls is None:
         return False
     name = metric.attr.value
-    uses = [
-        each
-        for each in module.nodes(cst.Attribute)
-        if isinstance(each, cst.Attribute) and each.attr.value == name
-    ]
+    uses = [each for each in module.nodes(cst.Attribute) if each.attr.value == name]
     return all(
         module.is_within(each, cls) and each.deep_equals(metric) and _adds(module, each)
         for each in uses

@@ -102,7 +102,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Hit, Module, Rule, Severity, arguments_of
-from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.names import last_part
 from torchlint.semantic.data.samples import (
     loaders_running,
     made_on_gpu,
@@ -170,7 +170,7 @@ def _runs_network(module: Module, node: cst.Call) -> bool:
         or (
             isinstance(call.func, cst.Attribute)
             and call.func.attr.value not in MOVES
-            and called((dotted_text(call.func.value) or "").rpartition(".")[2], MODEL)
+            and called(last_part(call.func.value), MODEL)
         )
         for call in module.within(module.scope(node), cst.Call)
     )

@@ -102,7 +102,7 @@ from torchlint.rule import (
 )
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.guards import throttled
-from torchlint.semantic.code.tree import has_star
+from torchlint.semantic.code.tree import has_star, last_small
 from torchlint.semantic.data.loaders import loader_loops
 from torchlint.semantic.data.samples import is_fixed, worker_count
 from torchlint.semantic.time.loops import LoopKind, loop_kind
@@ -207,11 +207,10 @@ def _is_next(module: Module, read: cst.Name) -> bool:
 def _ends(module: Module, node: cst.CSTNode, loop: cst.CSTNode) -> bool:
     """Say whether the pass of the loop that makes the iterator is its last: the block leaves it."""
     for above in module.ancestors(node):
-        if isinstance(above, cst.IndentedBlock):
-            last = above.body[-1]
-            small = last.body[-1] if isinstance(last, cst.SimpleStatementLine) else None
-            if isinstance(small, (cst.Return, cst.Break, cst.Raise)):
-                return True
+        if isinstance(above, cst.IndentedBlock) and isinstance(
+            last_small(above), (cst.Return, cst.Break, cst.Raise)
+        ):
+            return True
         if above is loop:
             return False
     return False

@@ -140,7 +140,7 @@ from torchlint.semantic.code.debug_flags import is_debug
 from torchlint.semantic.code.flow import call_sites
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.text import explained, has_main_guard
-from torchlint.semantic.code.tree import components, is_name
+from torchlint.semantic.code.tree import components, is_name, is_zero
 from torchlint.semantic.data.datasets import (
     cuda_samples,
     keeps_generator,
@@ -264,9 +264,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     if (
         bound.open
-        or not (
-            workers is None or (isinstance(workers, cst.Integer) and int(workers.value, 0) == 0)
-        )
+        or not (workers is None or is_zero(workers))
         or _is_chosen(module, node, workers)
         or gives_one_batch(module, node)
     ):
@@ -393,7 +391,7 @@ def _why_no_workers(module: Module, node: cst.Call, dataset: cst.BaseExpression 
     if explained(module, node, _SPOKEN):
         return _SAID
     stored = _stored(module, dataset) if dataset is not None else frozenset()
-    asked = (each for each in module.nodes(cst.Attribute) if isinstance(each, cst.Attribute))
+    asked = module.nodes(cst.Attribute)
     read = any(each.attr.value in stored and _of_dataset(module, each.value) for each in asked)
     return _READ if read else ""
 

@@ -84,16 +84,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import (
-    Hit,
-    Module,
-    Rule,
-    Safety,
-    Severity,
-    Wait,
-    deletion,
-    keyword_argument,
-)
+from torchlint.rule import Hit, Module, Rule, Safety, Severity, Wait, deletion, keyword_argument
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.offloads import (
     LITTLE,
@@ -135,7 +126,7 @@ rule = Rule(
 @rule.on(cst.Call, runs="anywhere")
 def check_setting(node: cst.Call, module: Module) -> Iterator[Hit]:
     setting = keyword_argument(module, node, "torch_empty_cache_steps")
-    if isinstance(setting, cst.Integer) and int(setting.value.replace("_", ""), 0) == 1:
+    if isinstance(setting, cst.Integer) and setting.evaluated_value == 1:
         yield Hit(setting, message=_SETTING)
 
 

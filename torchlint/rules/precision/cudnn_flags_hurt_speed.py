@@ -138,7 +138,6 @@ def _of_the_parent(module: Module, node: cst.Assign) -> bool:
     return function is not None and any(
         module.name(call.func) == _SPAWN and not any(True for _ in conditions_around(module, call))
         for call in module.within(function.body, cst.Call)
-        if isinstance(call, cst.Call)
     )
 
 

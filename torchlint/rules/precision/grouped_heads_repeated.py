@@ -95,15 +95,9 @@ import libcst as cst
 
 from torchlint.base.records import frozen
 from torchlint.base.regex import regex
-from torchlint.rule import (
-    Hit,
-    Module,
-    Rule,
-    arguments_of,
-    keyword_argument,
-)
+from torchlint.rule import Hit, Module, Rule, arguments_of, keyword_argument
 from torchlint.semantic.code.flow import callees_of
-from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.names import dotted_text, last_part
 from torchlint.semantic.code.reaching import assigned_value, definitions_of, readers_of
 from torchlint.semantic.code.text import mentions
 from torchlint.semantic.question import question
@@ -252,9 +246,7 @@ def _by_function(module: Module, node: cst.BaseExpression) -> _Repeat | None:
     """Return the repetition that a call of ``repeat_kv(x, n)`` is: transformers', or one of this
     file that ends in a repetition of its first parameter."""
     match node:
-        case cst.Call(func, [cst.Arg(of, None), cst.Arg(times)]) if (
-            dotted_text(func) or ""
-        ).rpartition(".")[2] == _REPEATS:
+        case cst.Call(func, [cst.Arg(of, None), cst.Arg(times)]) if last_part(func) == _REPEATS:
             pass
         case _:
             return None

@@ -94,7 +94,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     counts = [arg.value for arg in node.args if isinstance(arg.value, cst.Integer)]
     product = (
         _product(module, node)
-        if not any(int(count.value.replace("_", ""), 0) <= _FEW for count in counts)
+        if not any(count.evaluated_value <= _FEW for count in counts)
         else None
     )
     if product is not None and "torch_xla" not in module.text:

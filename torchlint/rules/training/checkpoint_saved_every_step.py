@@ -92,7 +92,7 @@ from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.calls import string
 from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.code.tree import LOOPS, method_called
+from torchlint.semantic.code.tree import LOOPS, last_small, method_called
 from torchlint.semantic.data.replicas import replica_wraps
 
 _CALLS = frozenset(
@@ -209,14 +209,12 @@ def _leaves(module: Module, places: Sequence[cst.CSTNode], loop: cst.CSTNode | N
         for place in places
         for above in takewhile(lambda a: a is not loop, module.ancestors(place))
     ]
-    for block in (above for above in around if isinstance(above, cst.IndentedBlock)):
-        holder, last = module.parent(block), block.body[-1] if block.body else None
-        small = last.body[-1] if isinstance(last, cst.SimpleStatementLine) else None
-        if isinstance(holder, (cst.If, cst.Else)) and isinstance(
-            small, (cst.Break, cst.Return, cst.Raise)
-        ):
-            return True
-    return False
+    return any(
+        isinstance(block, cst.IndentedBlock)
+        and isinstance(module.parent(block), (cst.If, cst.Else))
+        and isinstance(last_small(block), (cst.Break, cst.Return, cst.Raise))
+        for block in around
+    )
 
 
 def _decides(module: Module, test: cst.BaseExpression) -> bool:

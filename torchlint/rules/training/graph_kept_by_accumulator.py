@@ -108,7 +108,6 @@ import libcst as cst
 
 from torchlint.base.records import frozen
 from torchlint.rule import Append, Fix, Hit, Module, Rule, Safety, heat_of, inferred
-from torchlint.semantic.code.calls import bind
 from torchlint.semantic.code.flow import call_sites, reads_of, writes_of
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import (
@@ -258,8 +257,7 @@ def _arguments_for(
     module: Module, function: cst.FunctionDef, name: str
 ) -> list[cst.BaseExpression]:
     """Return what the calls in this file pass for a parameter."""
-    method = module.class_of(function) is not None
-    bound = (bind(function, site, method) for site in call_sites(module, function))
+    bound = (module.bind(function, site) for site in call_sites(module, function))
     return [given[name] for given in bound if name in given]
 
 
@@ -326,7 +324,7 @@ def _lasts_one_step(
 ) -> bool:
     """Say whether what a sum takes is back-propagated in the same iteration, and the sum starts
     anew where the optimizer steps: it keeps a few nodes, whose saved tensors are freed."""
-    taken = {name.value for name in module.within(node, cst.Name)} - {_root_name(place)}
+    taken = module.names_in(node) - {_root_name(place)}
     steps = [each for each in steps_of(module, loop) if isinstance(each.func, cst.Attribute)]
     freed = any(
         name.value in taken

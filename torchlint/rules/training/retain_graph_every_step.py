@@ -184,10 +184,8 @@ def _is_fresh(module: Module, loop: cst.For | cst.While) -> bool:
 def _without_graph(module: Module, read: cst.Name) -> bool:
     """Say whether a read from outside of the loop is called, or is of a kind that carries no
     graph."""
-    top: cst.CSTNode = read
+    *_, top = module.links_around(read, cst.Attribute)
     above = module.parent(top)
-    while isinstance(above, cst.Attribute):
-        top, above = above, module.parent(above)
     if module.name(read) is not None and inferred(module, top).kind == "?":
         return True  # An imported name, or a builtin.
     value = inferred(module, top)

@@ -188,7 +188,7 @@ from torchlint.rules.transfer._blocking_batch_copy.overlaps import changed_later
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.named_tests import Holds
 from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.code.tree import has_star, is_name, method_called, root_of
+from torchlint.semantic.code.tree import has_star, is_name, is_zero, method_called, root_of
 from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.data.datasets import cuda_samples, sample_cost
 from torchlint.semantic.data.evaluated_batches import ends_in_wait, worked_on_in_batch
@@ -204,12 +204,7 @@ from torchlint.semantic.data.loaders import (
     pins_memory,
     works_alone,
 )
-from torchlint.semantic.device.transfers import (
-    TRANSFERS,
-    certainly_tensor,
-    is_cached,
-    transfer_of,
-)
+from torchlint.semantic.device.transfers import TRANSFERS, certainly_tensor, is_cached, transfer_of
 from torchlint.semantic.device.uploads import upload_of
 from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.time.step_overhead import backward_reads
@@ -656,7 +651,7 @@ def _pinned(module: Module, loader: cst.Call) -> list[NodeEdit]:
         return []
     bound = arguments_of(module, loader, "torch.utils.data.DataLoader")
     workers, pin = bound.value("num_workers"), bound.value("pin_memory")
-    if workers is None or (isinstance(workers, cst.Integer) and int(workers.value, 0) == 0):
+    if workers is None or is_zero(workers):
         return []
     if has_star(loader) or cuda_samples(module, loader) or expanded_in_batch(module, loader):
         return []

@@ -121,7 +121,7 @@ from torchlint.rules.transfer._constant_moved_every_forward.fixes import (
     filled_there,
     kept_as_buffer,
 )
-from torchlint.semantic.code.tree import method_called
+from torchlint.semantic.code.tree import links, method_called
 from torchlint.semantic.device.transfers import is_cached, transfer_of
 from torchlint.semantic.device.uploads import Upload, host_data, upload_of
 from torchlint.semantic.torch import libraries, ops
@@ -203,12 +203,8 @@ def _hit(
 
 def _maker_in(module: Module, source: cst.BaseExpression) -> cst.Call | None:
     """Return the call that makes a tensor of a literal, of which an expression is a view."""
-    at = source
-    while isinstance(at, (cst.Call, cst.Subscript, cst.Attribute)):
-        if isinstance(at, cst.Call) and module.name(at.func) in ops.DATA_FACTORIES:
-            return at
-        at = at.func if isinstance(at, cst.Call) else at.value
-    return None
+    calls = (at for at in links(source) if isinstance(at, cst.Call))
+    return next((call for call in calls if module.name(call.func) in ops.DATA_FACTORIES), None)
 
 
 def _of_literal(module: Module, maker: cst.Call | None) -> Fix | None:

@@ -138,7 +138,6 @@ from torchlint.rules.transfer._cpu_create_then_move.fixes import (
 from torchlint.rules.transfer._cpu_create_then_move.host_indices import host_index
 from torchlint.rules.transfer._cpu_create_then_move.index_fixes import index_fix, indexed_besides
 from torchlint.rules.transfer._cpu_create_then_move.placement import placement_of
-from torchlint.semantic.code.calls import bind
 from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.code.tree import method_called
 from torchlint.semantic.device.factories import (
@@ -304,8 +303,7 @@ def _brought(module: Module, call: cst.Call) -> cst.BaseExpression | None:
     where, function = found[0] if len(found) == 1 else (module, None)
     if not isinstance(function, cst.FunctionDef):
         return None
-    method = isinstance(call.func, cst.Attribute) and where.class_of(function) is not None
-    for name, given in bind(function, call, method).items():
+    for name, given in where.bind(function, call).items():
         moves = (
             each
             for each in where.within(function, cst.Call)

@@ -114,7 +114,7 @@ from torchlint.rule import (
 from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.guards import throttled
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.tree import method_called
+from torchlint.semantic.code.tree import last_name, method_called
 from torchlint.semantic.device.possible_waits import SYNCHRONISERS, synchroniser
 
 _CLOCK = regex(
@@ -240,10 +240,5 @@ def _is_asked_for(module: Module, node: cst.Call) -> bool:
         _TIMING.search(name)
         for test, needed in conditions_around(module, node)
         if needed
-        for name in _words(module, test)
+        for name in map(last_name, module.within(test, cst.Name, cst.Attribute))
     )
-
-
-def _words(module: Module, test: cst.BaseExpression) -> Iterator[str]:
-    for part in module.within(test, cst.Name, cst.Attribute):
-        yield part.attr.value if isinstance(part, cst.Attribute) else getattr(part, "value")  # noqa: B009

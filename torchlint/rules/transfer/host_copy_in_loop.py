@@ -170,7 +170,6 @@ from torchlint.rule import (
 )
 from torchlint.rules.transfer._host_copy_in_loop.copy_uses import (
     JOINERS,
-    chain_around,
     computes_in_double,
     computing_user,
     gives_elements,
@@ -336,7 +335,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     copy = host_copy(module, node)
     if copy is None:
         return
-    whole = chain_around(module, node)
+    whole = module.chain_around(node)
     if isinstance(module.parent(whole), cst.Expr):
         yield _hit(module, copy, UNUSED, {}, spared=True)
         return

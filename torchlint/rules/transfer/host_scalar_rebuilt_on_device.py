@@ -101,18 +101,8 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import (
-    Fix,
-    Hit,
-    Module,
-    Replace,
-    Rule,
-    Safety,
-    inferred,
-    keyword_argument,
-    one_sentence,
-    with_keyword,
-)
+from torchlint.fixes.notes import safe_unless
+from torchlint.rule import Fix, Hit, Module, Replace, Rule, inferred, keyword_argument, with_keyword
 from torchlint.semantic.code.numbers import spelled_number
 from torchlint.semantic.code.tree import DISPLAYS, components, is_name
 from torchlint.semantic.device.transfers import is_cached, transfer_of
@@ -306,11 +296,9 @@ def _fix(
     if place is not node:
         new = with_keyword(new, "device", target)
     fits = _fits(module, node.args[0].value, keyword_argument(module, node, "dtype"))
-    script = _SCRIPTED if scripted(module) else ""
-    note = one_sentence(["" if fits else _NOTE, script])
-    safety = Safety.UNSAFE if note else Safety.SAFE
+    notes = ["" if fits else _NOTE, _SCRIPTED if scripted(module) else ""]
     title = "Fill the number on the device"
-    return Fix((Replace(place, new),), safety, title, note, assumes={TORCH: PATCHED})
+    return safe_unless(notes, [Replace(place, new)], title, {TORCH: PATCHED})
 
 
 def _filled(module: Module, node: cst.Call) -> str:

@@ -91,7 +91,7 @@ from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.calls import contexts_around
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.code.tree import keyword_of, method_called
+from torchlint.semantic.code.tree import keyword_of, method_called, receiver
 from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.torch import ops
 
@@ -128,8 +128,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 def _made_here(module: Module, pinned: cst.BaseExpression) -> bool:
     """Say whether the function that pins a tensor has made it, rather than been given it."""
-    while isinstance(pinned, cst.Call) and isinstance(pinned.func, cst.Attribute):
-        pinned = pinned.func.value
+    pinned = receiver(pinned)
     made = definitions_of(module, pinned) if isinstance(pinned, cst.Name) else []
     return bool(made) and all(
         isinstance(each, cst.Assign) and not inferred(module, each.value).loose for each in made
@@ -159,6 +158,6 @@ def _is_beside(module: Module, node: cst.Call) -> bool:
     return _PINS.search(function.name.value) is not None or any(
         function.name.value in module.names_in(arg.value)
         for call in module.nodes(cst.Call)
-        for arg in getattr(call, "args")  # noqa: B009
+        for arg in call.args
         if keyword_of(arg) == "target" or method_called(call) == "submit"
     )

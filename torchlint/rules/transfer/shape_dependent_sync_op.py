@@ -107,7 +107,7 @@ from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.code.tree import last_name, method_called
 from torchlint.semantic.data.samples import is_fixed
-from torchlint.semantic.device.host_reads import host_copy
+from torchlint.semantic.device.host_reads import copies_around
 from torchlint.semantic.device.value_sized import (
     SIZED_BY_ARGUMENT,
     SIZED_BY_VALUES,
@@ -216,7 +216,7 @@ def check_gather(node: cst.Subscript | cst.Call, module: Module) -> Iterator[Hit
         words["gather"] = module.shown(node)
         yield Hit(node, words, severity=Severity.INFO, message=_FOLDED)
         return
-    if not _read_at_once(module, node) and _told_apart(module, node):
+    if not any(copies_around(module, node)) and _told_apart(module, node):
         if _of_row(module, node):
             yield Hit(node, {"gather": module.shown(node)}, message=_ROWS)
         return
@@ -314,20 +314,11 @@ def _of_row(module: Module, node: cst.BaseExpression) -> bool:
     return False
 
 
-def _read_at_once(module: Module, node: cst.CSTNode) -> bool:
-    """Say whether the result is copied to the host where it is made: ``x[mask].tolist()``."""
-    while isinstance(above := module.parent(node), (cst.Attribute, cst.Call, cst.Subscript)):
-        node = above
-        if isinstance(node, cst.Call) and host_copy(module, node) is not None:
-            return True
-    return False
-
-
 def _instead(module: Module, node: cst.Subscript | cst.Call) -> str:
     """Return what does without the number of elements."""
     if only_counted(module, node):
         return "only their number is used: sum the mask"
-    if _read_at_once(module, node):
+    if any(copies_around(module, node)):
         return _COPY_FIRST
     if isinstance(node, cst.Subscript):
         return "keep all elements with the mask beside them (torch.where, a product with the mask)"

@@ -173,7 +173,7 @@ loader = [(torch.randn(64, 256, device=device), torch.randint(3, (64,), device=d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import libcst as cst
 
@@ -197,7 +197,6 @@ from torchlint.rule import (
 )
 from torchlint.rules.transfer._sync_scalar_read_in_loop.deferred_reads import (
     LOGGED_EVERY_N,
-    Deferred,
     kept_on_device,
     rarely_shown,
     read_after_loop,
@@ -210,11 +209,7 @@ from torchlint.rules.transfer._sync_scalar_read_in_loop.dict_reads import read_w
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.guards import throttle
 from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.data.evaluated_batches import (
-    shown_beside,
-    waits_anyway,
-    worked_on_beside,
-)
+from torchlint.semantic.data.evaluated_batches import shown_beside, waits_anyway, worked_on_beside
 from torchlint.semantic.data.per_step_use import (
     LOG_EVERY,
     log_lines,
@@ -335,8 +330,6 @@ SELECTED = (
     "use it on the device."
 )
 _OF_TORCH = ops.dotted("torch")
-_LATER = (kept_on_device, read_after_loop, read_where_used, rarely_shown)
-_TOGETHER = (read_together, read_once)
 
 
 @rule.on(cst.Call, cst.Subscript, cst.FormattedString, cst.BinaryOperation)
@@ -474,7 +467,12 @@ def _is_spared(module: Module, read: HostRead, taker: Taker | None) -> bool:
 def _put_off(module: Module, read: HostRead) -> Fix | None:
     """Return the fix by which a number is read after the loop: on the device, or where that may
     round, or needs an accelerator that has float64, from tensors that are kept."""
-    later = _first_of(_LATER, module, read)
+    later = (
+        kept_on_device(module, read)
+        or read_after_loop(module, read)
+        or read_where_used(module, read)
+        or rarely_shown(module, read)
+    )
     if (
         later is not None
         and later.safety is Safety.SAFE
@@ -618,8 +616,7 @@ def _instead(module: Module, read: HostRead, fix: Fix | None, later: Fix | None)
 def _used_in(module: Module, loop: cst.CSTNode, line: cst.AugAssign) -> bool:
     """Say whether a loop reads the sum of numbers to which one of its lines adds."""
     return not inferred(module, line.target).tensor and any(
-        isinstance(name, cst.Name)
-        and name.deep_equals(line.target)
+        name.deep_equals(line.target)
         and not module.is_within(name, line)
         and not isinstance(module.parent(name), cst.AssignTarget)
         for name in module.within(loop, cst.Name)
@@ -644,17 +641,11 @@ def _decides(module: Module, node: cst.CSTNode) -> bool:
     return False
 
 
-def _first_of(
-    ways: tuple[Callable[[Module, HostRead], Deferred | None], ...], module: Module, read: HostRead
-) -> Fix | None:
-    found = next((fix for way in ways if (fix := way(module, read)) is not None), None)
-    return found.fix if found is not None else None
-
-
 def _at_once(module: Module, read: HostRead) -> Fix | None:
     """Return the fix by which a read that stays in its step is made with others."""
     return (
-        _first_of(_TOGETHER, module, read)
+        read_together(module, read)
+        or read_once(module, read)
         or read_when_filled(module, read)
         or _element_fix(module, read)
         or read_at_once(module, read)

@@ -354,8 +354,7 @@ def _stop(module: Module, test: cst.BaseExpression, holder: cst.CSTNode | None) 
         return None
     if not isinstance(holder, (cst.If, cst.Assert)):
         return None
-    names = [name.value for name in module.within(test, cst.Name)]
-    trains = heat_of(module, test).train or any(called(name, LOSS) for name in names)
+    trains = heat_of(module, test).train or any(called(n, LOSS) for n in module.names_in(test))
     return _GUARD if finite and trains else _CHECK
 
 

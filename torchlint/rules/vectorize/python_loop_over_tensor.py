@@ -123,7 +123,7 @@ from torchlint.rules.vectorize._python_loop_over_tensor.pixels import maps_label
 from torchlint.rules.vectorize._python_loop_over_tensor.vector_forms import vector_form
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import writes_of
-from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.names import last_part
 from torchlint.semantic.code.scopes import is_compiled
 from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.time.iterations import (
@@ -458,7 +458,7 @@ def _indexed(module: Module, index: cst.Name, body: cst.CSTNode) -> str:
     if not any(_works(module, body, s) for s in read):
         return ""
     loops = list(module.within(body, cst.For))
-    inner = {name.value for loop in loops for name in module.within(loop.target, cst.Name)}
+    inner = module.names_in(*(loop.target for loop in loops))
     both = [s for s in taken if _picks(module, s, index) and inner & module.names_in(s)]
     if any(s in both for s in read) and any(writes_elements(module, loop) for loop in loops):
         return _ELEMENTS
@@ -467,7 +467,7 @@ def _indexed(module: Module, index: cst.Name, body: cst.CSTNode) -> str:
 
 def _is_batch(count: cst.BaseExpression) -> bool:
     """Say whether a count is called like the number of samples in a batch."""
-    name = (dotted_text(count) or "").rpartition(".")[2]
+    name = last_part(count)
     return called(name, BATCH_SIZE)
 
 

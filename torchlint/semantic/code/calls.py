@@ -8,12 +8,7 @@ from collections.abc import Iterator, Mapping
 import libcst as cst
 
 from torchlint.base.records import frozen
-from torchlint.semantic.code.tree import (
-    FUNCTIONS,
-    is_name,
-    keyword_of,
-    positional_parameters,
-)
+from torchlint.semantic.code.tree import FUNCTIONS, keyword_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch.names import DATALOADER
@@ -152,29 +147,3 @@ def literal_key(node: cst.Subscript) -> str | None:
         case [cst.SubscriptElement(cst.Index(cst.SimpleString() as key))]:
             return key.raw_value
     return None
-
-
-def parameters_by_place(function: cst.FunctionDef, call: cst.Call, method: bool) -> list[str]:
-    """Return the names of the parameters that a call's positional arguments go to, without
-    ``self``."""
-    names = [p.name.value for p in positional_parameters(function)]
-    static = any(is_name(d.decorator, "staticmethod") for d in function.decorators)
-    through = not is_name(call.func, function.name.value)  # ``sample = self.sample``, too
-    bound = method and not static and through
-    return names[1:] if bound else names
-
-
-def bind(function: cst.FunctionDef, call: cst.Call, method: bool) -> dict[str, cst.BaseExpression]:
-    """Return which argument expression each parameter gets; stops at ``*args``."""
-    names = parameters_by_place(function, call, method)
-    out: dict[str, cst.BaseExpression] = {}
-    position = 0
-    for arg in call.args:
-        if arg.star:
-            position = len(names)
-        elif arg.keyword is not None:
-            out[arg.keyword.value] = arg.value
-        elif position < len(names):
-            out[names[position]] = arg.value
-            position += 1
-    return out

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import libcst as cst
 
-from torchlint.semantic.code.tree import FUNCTIONS, LOOPS, Tree
+from torchlint.semantic.code.tree import FUNCTIONS, LOOPS, Tree, last_small
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 
@@ -33,7 +33,6 @@ class Conditions:
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
         self._leaving: dict[cst.CSTNode, list[cst.If]] = {}
-        self._last: dict[cst.CSTNode, type[cst.CSTNode] | None] = {}
 
     def tests(
         self, node: cst.CSTNode, until: cst.CSTNode | None
@@ -104,18 +103,10 @@ class Conditions:
         )
         return None if any(True for _ in again) else last
 
-    def last_of(self, suite: cst.CSTNode) -> type[cst.CSTNode] | None:
+    def last_of(self, suite: cst.CSTNode) -> type[cst.CSTNode]:
         """Return the type of the last small statement of a block, also of one in its ``with``."""
-        if suite not in self._last:
-            lines = suite.body if isinstance(suite, cst.BaseSuite) else ()
-            last: cst.CSTNode | None = lines[-1] if lines else None
-            if isinstance(last, cst.With):
-                self._last[suite] = self.last_of(last.body)
-            elif isinstance(last, cst.SimpleStatementLine):
-                self._last[suite] = type(last.body[-1])
-            else:
-                self._last[suite] = None if last is None else type(last)
-        return self._last[suite]
+        last = last_small(suite)
+        return self.last_of(last.body) if isinstance(last, cst.With) else type(last)
 
     def condition(
         self,
@@ -129,12 +120,9 @@ class Conditions:
         return next((test for test, needed in tests if certain(test, needed, says)), None)
 
 
-def always_leaves(suite: cst.BaseSuite) -> bool:
+def always_leaves(suite: cst.CSTNode) -> bool:
     """Say whether a block always ends in continue, break, return or raise."""
-    last: cst.CSTNode | None = suite.body[-1] if suite.body else None
-    if isinstance(last, cst.SimpleStatementLine):
-        last = last.body[-1]
-    return isinstance(last, LEAVING)
+    return isinstance(last_small(suite), LEAVING)
 
 
 def certain(
@@ -165,14 +153,3 @@ def conditions_around(
 ) -> Iterator[tuple[cst.BaseExpression, bool]]:
     """Yield the conditions on which `node` runs inside `until`, with the truth each needs."""
     return conditions(module).tests(node, until)
-
-
-@question(
-    yes="the block always leaves the loop or function",
-    no="the block does not always leave",
-    ground=True,
-    remember=False,
-)
-def leaves(module: Module, suite: cst.BaseSuite) -> bool:
-    """Say whether a block ends in continue, break, return or raise."""
-    return always_leaves(suite)

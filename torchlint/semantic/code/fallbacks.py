@@ -11,7 +11,7 @@ import libcst as cst
 from torchlint.base.regex import regex
 from torchlint.semantic.code.conditions import Condition, certain
 from torchlint.semantic.code.names import Names
-from torchlint.semantic.code.tree import Tree, attr_of
+from torchlint.semantic.code.tree import Tree, attr_of, is_zero
 from torchlint.semantic.torch import ops
 
 _KEPT = ops.having("move") | ops.having("cast") | ops.having("same")
@@ -114,7 +114,7 @@ def _is_constant(node: cst.BaseExpression) -> bool:
         case cst.UnaryOperation(expression=inner):
             return _is_constant(inner)
         case cst.BinaryOperation(operator=cst.Multiply(), left=left, right=right):
-            return _is_zero(left) or _is_zero(right)  # ``x.sum() * 0`` keeps the graph.
+            return is_zero(left) or is_zero(right)  # ``x.sum() * 0`` keeps the graph.
         case cst.Tuple(elements) | cst.List(elements):
             return all(_is_constant(each.value) for each in elements)
         case cst.Dict(elements):
@@ -130,10 +130,6 @@ def _is_constant(node: cst.BaseExpression) -> bool:
                 name in _GIVEN and bool(args) and _is_constant(args[0].value)
             )
     return False
-
-
-def _is_zero(node: cst.BaseExpression) -> bool:
-    return isinstance(node, (cst.Integer, cst.Float)) and not node.evaluated_value
 
 
 def _counts_marks(node: cst.BaseExpression) -> bool:

@@ -97,8 +97,7 @@ class GradContexts:
     def _is_unclear(self, expr: cst.BaseExpression) -> bool:
         if self._context(expr) is not None:
             return False
-        words = [n.value for n in self.tree.within(expr, cst.Name)]
-        if any(_GRAD_WORDS.search(word) for word in words):
+        if any(map(_GRAD_WORDS.search, self.tree.names_in(expr))):
             return True
         callee = expr.func if isinstance(expr, cst.Call) else expr
         return any(

@@ -12,7 +12,7 @@ from torchlint.base.regex import regex
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.conditions import conditions
 from torchlint.semantic.code.flow import flow
-from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.names import dotted_text, last_part
 from torchlint.semantic.code.parsed_arguments import options_added
 from torchlint.semantic.code.scopes import scopes
 from torchlint.semantic.code.tree import LOOPS, last_name
@@ -65,10 +65,9 @@ class Intervals:
             return True
         if isinstance(test, cst.Comparison):
             return self._counter_comparison(test)
-        if isinstance(test, cst.Call):
-            return bool(_INTERVAL_NAME.search((dotted_text(test.func) or "").rpartition(".")[2]))
-        text = dotted_text(test)
-        return text is not None and bool(_INTERVAL_NAME.search(text.rpartition(".")[2]))
+        return bool(
+            _INTERVAL_NAME.search(last_part(test.func if isinstance(test, cst.Call) else test))
+        )
 
     def often_true(self, test: cst.BaseExpression) -> bool | None:
         """Say whether a test that tells steps apart is true in most of them, None where neither
@@ -261,8 +260,7 @@ def is_counter(node: cst.CSTNode) -> bool:
     """Say whether a number has the name of a counter, or one of those that it is made of."""
     if isinstance(node, cst.BinaryOperation):
         return is_counter(node.left) or is_counter(node.right)
-    text = dotted_text(node)
-    return text is not None and bool(_COUNTER.search(text.rpartition(".")[2]))
+    return bool(_COUNTER.search(last_part(node)))
 
 
 def _written_one(node: cst.BaseExpression | None) -> bool:

@@ -33,8 +33,8 @@ def _parameters_held(tree: Tree, cls: cst.ClassDef, init: cst.FunctionDef) -> di
     params = {param.name.value for param in init.params.params}
     held: dict[str, str] = {}
     for node in tree.within(cls.body, cst.Assign, nested=True):
-        value = _unwrapped(node.value) if isinstance(node, cst.Assign) else None
-        for each in node.targets if isinstance(node, cst.Assign) else ():
+        value = _unwrapped(node.value)
+        for each in node.targets:
             attr = _own_attribute(each.target)
             if attr is not None and is_name(value, *params) and tree.function(node) is init:
                 held[attr] = value.value

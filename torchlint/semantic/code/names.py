@@ -72,6 +72,11 @@ def dotted_text(node: cst.CSTNode | None) -> str | None:
     return None
 
 
+def last_part(node: cst.CSTNode | None) -> str:
+    """Return ``c`` for ``a.b.c``, a chain of plain names; empty for any other node."""
+    return (dotted_text(node) or "").rpartition(".")[2]
+
+
 class Names:
     """The name tables of one file."""
 

@@ -7,7 +7,7 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.semantic.code.reaching import Reaching
-from torchlint.semantic.code.tree import COMPREHENSIONS
+from torchlint.semantic.code.tree import COMPREHENSIONS, last_small
 from torchlint.semantic.torch import ops
 
 _COMPUTE = regex(
@@ -68,10 +68,8 @@ class NeverNone:
 
     def _leaves(self, suite: cst.CSTNode | None) -> bool:
         """Say whether a block ends in a return or raise, whichever branch it takes."""
-        last = suite.body[-1] if isinstance(suite, cst.BaseSuite) and suite.body else suite
+        last = last_small(suite)
         match last:
-            case cst.SimpleStatementLine():
-                return isinstance(last.body[-1], (cst.Return, cst.Raise))
             case cst.If():
                 return self._leaves(last.body) and self._leaves(last.orelse)
             case cst.Else() | cst.With():

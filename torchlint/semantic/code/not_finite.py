@@ -8,7 +8,7 @@ from torchlint.base.regex import regex
 from torchlint.semantic.code.conditions import certain, conditions
 from torchlint.semantic.code.flags import truth
 from torchlint.semantic.code.flow import flow
-from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.names import last_part
 from torchlint.semantic.code.tree import last_name
 from torchlint.semantic.module import Module
 
@@ -42,7 +42,7 @@ class NotFinite:
                 named = last_name(func) in (("isnan", "isinf") if needed else ("isfinite",))
                 return named or self._says_unfinite(test, needed)
             case cst.Name() | cst.Attribute():
-                name = (dotted_text(test) or "").rpartition(".")[2]
+                name = last_part(test)
                 made = self.flow.names.sole_definition(test) if isinstance(test, cst.Name) else None
                 return bool((_NOT_FINITE if needed else _FINITE).search(name)) or (
                     isinstance(made, cst.Call) and self.says(made, needed)

@@ -8,7 +8,7 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.semantic.code.conditions import conditions
-from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.names import dotted_text, last_part
 from torchlint.semantic.code.tree import components, method_called
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -105,7 +105,7 @@ def _flag(test: cst.BaseExpression) -> str:
     match test:
         case cst.Call(cst.Name("getattr"), [_, cst.Arg(cst.SimpleString() as text), *_]):
             return str(text.raw_value)
-    return (dotted_text(test) or "").rpartition(".")[2]
+    return last_part(test)
 
 
 @question(

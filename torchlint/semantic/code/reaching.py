@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import libcst as cst
 
+from torchlint.semantic.code.conditions import always_leaves
 from torchlint.semantic.code.flow import flow
 from torchlint.semantic.code.tree import FUNCTIONS, LOOPS
 from torchlint.semantic.module import Module
@@ -19,7 +20,6 @@ Definitions = dict[cst.CSTNode, None]
 """The binding nodes, in the order in which they were met."""
 
 _SPLIT = "torch.utils.data.random_split"
-_LEAVES = (cst.Return, cst.Raise, cst.Continue, cst.Break)
 
 
 class Reaching:
@@ -119,8 +119,7 @@ class Reaching:
         if self._parameters is None:
             names: dict[cst.CSTNode, set[str]] = {}
             for param in self.tree.nodes(cst.Param):
-                if isinstance(param, cst.Param):
-                    names.setdefault(self.tree.owners[param], set()).add(param.name.value)
+                names.setdefault(self.tree.owners[param], set()).add(param.name.value)
             self._parameters = {owner: frozenset(each) for owner, each in names.items()}
         return self._parameters.get(function, frozenset())
 
@@ -165,14 +164,14 @@ class Reaching:
             found[part] = None
             return True
         if isinstance(part, (cst.SimpleStatementLine, cst.BaseSuite)):
-            if part.body and self._never_ends(part):
+            if part.body and always_leaves(part):
                 return True
             return any(self._bound_by(p, name, found) for p in reversed(part.body))
         if isinstance(part, cst.If):
-            first = self._bound_by(part.body, name, found) or self._never_ends(part.body)
+            first = self._bound_by(part.body, name, found) or always_leaves(part.body)
             other = part.orelse.body if isinstance(part.orelse, cst.Else) else part.orelse
             second = other is not None and (
-                self._bound_by(other, name, found) or self._never_ends(other)
+                self._bound_by(other, name, found) or always_leaves(other)
             )
             return first and second
         if isinstance(part, cst.With) and not any(
@@ -194,12 +193,6 @@ class Reaching:
                 for jump in jumps
             )
         return loop in self._jumped
-
-    def _never_ends(self, suite: cst.CSTNode) -> bool:
-        """Say whether what comes behind a block is never reached from it."""
-        while isinstance(suite, (cst.BaseSuite, cst.SimpleStatementLine)) and suite.body:
-            suite = suite.body[-1]
-        return isinstance(suite, _LEAVES)
 
 
 @question(ground=True)

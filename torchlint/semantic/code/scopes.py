@@ -224,13 +224,6 @@ class Scopes(GradContexts):
 
     # -- functions ---------------------------------------------------------------------------------
 
-    def is_method(self, node: cst.FunctionDef) -> bool:
-        """Say whether the function is defined directly in a class body."""
-        above = self.tree.parents.get(node)
-        return isinstance(above, cst.IndentedBlock) and isinstance(
-            self.tree.parents.get(above), cst.ClassDef
-        )
-
     def functions_named(self, name: str) -> list[cst.FunctionDef]:
         """Return the functions and methods that the file defines under a name."""
         above = ((each, self.tree.parents.get(each)) for each in self.tree.named(name))

@@ -62,7 +62,6 @@ def registered_buffers(tree: Tree, cls: cst.ClassDef) -> frozenset[str]:
     """Return the names given to ``self.register_buffer`` and ``register_parameter`` in a class."""
     out = set()
     for call in tree.within(cls.body, cst.Call, nested=True):
-        assert isinstance(call, cst.Call)
         func = call.func
         if attr_of(func) in ("register_buffer", "register_parameter") and call.args:
             first = call.args[0].value

@@ -13,7 +13,7 @@ from torchlint.semantic.code.flow import flow
 from torchlint.semantic.code.intervals import FEW_DIGITS, is_counter
 from torchlint.semantic.code.memos import differs_by_iteration, lacking, stores
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.tree import LOOPS
+from torchlint.semantic.code.tree import LOOPS, receiver
 from torchlint.semantic.module import Module
 
 
@@ -59,17 +59,14 @@ class SelfEnding:
         if not own or home is None:
             return False
         begun = {flag: not needed for flag, needed in own.items()}
-        return not any(self._flips(line, begun) for line in self._lines(home)) and any(
+        return not any(
+            self._flips(line, begun) for line in self.tree.within(home, cst.SimpleStatementLine)
+        ) and any(
             self._flips(line, own) or self._empties(line, own)
             for call in _method_calls(condition.branch)
             for callee in self.flow.callees(call)
-            for line in self._lines(callee)
+            for line in self.tree.within(callee, cst.SimpleStatementLine)
         )
-
-    def _lines(self, function: cst.CSTNode) -> Iterator[cst.SimpleStatementLine]:
-        for line in self.tree.within(function, cst.SimpleStatementLine):
-            if isinstance(line, cst.SimpleStatementLine):
-                yield line
 
     def _empties(self, line: cst.CSTNode, flags: dict[str, bool]) -> bool:
         """Say whether a line takes out of the list that is named after a flag which is true as long
@@ -119,7 +116,7 @@ class SelfEnding:
         sets = {
             (self.tree.function(each), text)
             for each in self.tree.nodes(cst.AssignTarget)
-            if isinstance(each, cst.AssignTarget) and (text := dotted_text(each.target)) in kept
+            if (text := dotted_text(each.target)) in kept
         }
         made = {builder for builder in builders if all((builder, text) in sets for text in kept)}
         return (
@@ -136,9 +133,7 @@ class SelfEnding:
         """Say whether a place is changed from what it held: a counter, which no test finds
         missing."""
         return any(
-            dotted_text(each.target) == place
-            for each in self.tree.nodes(cst.AugAssign)
-            if isinstance(each, cst.AugAssign)
+            dotted_text(each.target) == place for each in self.tree.nodes(cst.AugAssign)
         ) or any(
             dotted_text(target.target) == place
             and any(
@@ -146,7 +141,6 @@ class SelfEnding:
                 for part in self.tree.within(each.value, cst.Attribute, cst.Name)
             )
             for each in self.tree.nodes(cst.Assign)
-            if isinstance(each, cst.Assign)
             for target in each.targets
         )
 
@@ -190,7 +184,7 @@ class SelfEnding:
             return False
         sides = (comparison.left, comparison.comparisons[0].comparator)
         few = any(
-            isinstance(side, cst.Integer) and 0 < int(side.value, 0) < 10**FEW_DIGITS
+            isinstance(side, cst.Integer) and 0 < side.evaluated_value < 10**FEW_DIGITS
             for side in sides
         )
         return not few and not any(
@@ -259,8 +253,7 @@ class SelfEnding:
             value = binding.value if binding.kind == "assign" else None
             if value is None or self.tree.order[value] > self.tree.order[name]:
                 continue
-            while isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute):
-                value = value.func.value
+            value = receiver(value)
             if isinstance(value, (cst.Attribute, cst.Subscript)):
                 yield value
 

@@ -11,6 +11,7 @@ import dataclasses
 import enum
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from itertools import takewhile
 from typing import Any, Final, TypeAlias, TypeGuard, TypeVar
 
 import libcst as cst
@@ -27,11 +28,13 @@ Function: TypeAlias = cst.FunctionDef | cst.Lambda
 Owner: TypeAlias = cst.FunctionDef | cst.Lambda | cst.Module
 Statement: TypeAlias = cst.BaseStatement | cst.BaseSmallStatement
 Loop: TypeAlias = cst.For | cst.While
+Link: TypeAlias = cst.Attribute | cst.Subscript | cst.Call
 
 LOOPS = (cst.For, cst.While)
 DISPLAYS = (cst.Tuple, cst.List)
 COMPREHENSIONS = (cst.ListComp, cst.SetComp, cst.GeneratorExp, cst.DictComp)
 FUNCTIONS = (cst.FunctionDef, cst.Lambda)
+_LINKS = (cst.Attribute, cst.Subscript, cst.Call)
 SUITES = (cst.IndentedBlock, cst.SimpleStatementSuite)
 
 
@@ -241,6 +244,17 @@ class Tree:
             node = parents[node]
             yield node
 
+    def links_around(self, node: cst.CSTNode, *kinds: type[Link]) -> Iterator[cst.CSTNode]:
+        """Yield a node and the attributes, subscripts and calls around it, or these kinds alone:
+        ``x``, ``x.a`` and ``x.a[0]`` for ``x``."""
+        yield node
+        yield from takewhile(lambda at: isinstance(at, kinds or _LINKS), self.ancestors(node))
+
+    def chain_around(self, node: cst.CSTNode) -> cst.CSTNode:
+        """Return the longest chain of methods and attributes that starts with `node`."""
+        *_, whole = self.links_around(node, cst.Attribute, cst.Call)
+        return whole
+
     def statement(self, node: cst.CSTNode) -> cst.CSTNode:
         """Return the innermost statement that holds `node`: a simple statement line or a compound
         statement."""
@@ -342,6 +356,38 @@ class Tree:
             found = [each for each in found if owners[each] is owner or each is node]
         return iter(found)
 
+    def names_in(self, *nodes: cst.CSTNode) -> frozenset[str]:
+        """Return the plain names inside expressions or targets."""
+        return frozenset(n.value for node in nodes for n in self.within(node, cst.Name))
+
+    def is_method(self, function: cst.FunctionDef) -> bool:
+        """Say whether a function is defined in a class body."""
+        return isinstance(self.scope(function), cst.ClassDef)
+
+    def parameters_by_place(self, function: cst.FunctionDef, call: cst.Call) -> list[str]:
+        """Return the names of the parameters of a function of this file that a call's positional
+        arguments go to, without ``self``."""
+        names = [p.name.value for p in positional_parameters(function)]
+        static = any(is_name(d.decorator, "staticmethod") for d in function.decorators)
+        through = not is_name(call.func, function.name.value)  # ``sample = self.sample``, too
+        return names[1:] if through and not static and self.is_method(function) else names
+
+    def bind(self, function: cst.FunctionDef, call: cst.Call) -> dict[str, cst.BaseExpression]:
+        """Return which argument of a call each parameter of a function of this file gets; stops at
+        ``*args``."""
+        names = self.parameters_by_place(function, call)
+        out: dict[str, cst.BaseExpression] = {}
+        position = 0
+        for arg in call.args:
+            if arg.star:
+                position = len(names)
+            elif arg.keyword is not None:
+                out[arg.keyword.value] = arg.value
+            elif position < len(names):
+                out[names[position]] = arg.value
+                position += 1
+        return out
+
     def spelled(self, node: cst.CSTNode, place: cst.CSTNode) -> bool:
         """Say whether a part of a node is written as a name, attribute or other place is."""
         return any(each.deep_equals(place) for each in self.within(node, type(place)))
@@ -357,14 +403,37 @@ def callee(node: cst.BaseExpression) -> cst.BaseExpression:
     return node.func if isinstance(node, cst.Call) else node
 
 
-def root_of(
-    node: E, *kinds: type[cst.Attribute | cst.Subscript | cst.Call]
-) -> E | cst.BaseExpression:
+def last_small(suite: E) -> E | cst.CSTNode:
+    """Return the last statement of a block, of several on its line the last one; any other node as
+    it is."""
+    last: E | cst.CSTNode = suite
+    while isinstance(last, (cst.BaseSuite, cst.SimpleStatementLine)) and last.body:
+        last = last.body[-1]
+    return last
+
+
+def links(node: E, *kinds: type[Link]) -> Iterator[E | cst.BaseExpression]:
+    """Yield an expression and what its attributes, subscripts and calls are of, or these kinds
+    alone: ``x.a[0]``, ``x.a`` and ``x`` of ``x.a[0]``."""
+    at: E | cst.BaseExpression = node
+    yield at
+    while isinstance(at, kinds or _LINKS):
+        at = at.func if isinstance(at, cst.Call) else at.value
+        yield at
+
+
+def root_of(node: E, *kinds: type[Link]) -> E | cst.BaseExpression:
     """Return what a chain of attributes, subscripts and calls starts with, or one of these kinds
     alone: ``x`` of ``x.a[0].b()``."""
+    *_, root = links(node, *kinds)
+    return root
+
+
+def receiver(node: E) -> E | cst.BaseExpression:
+    """Return what a chain of methods is called on: ``net`` of ``net.to(device).eval()``."""
     at: E | cst.BaseExpression = node
-    while isinstance(at, kinds or (cst.Attribute, cst.Subscript, cst.Call)):
-        at = at.func if isinstance(at, cst.Call) else at.value
+    while isinstance(at, cst.Call) and isinstance(at.func, cst.Attribute):
+        at = at.func.value
     return at
 
 
@@ -419,6 +488,17 @@ def components(node: cst.BaseExpression, *kinds: type[cst.CSTNode]) -> Iterator[
 def is_name(node: cst.CSTNode | None, *names: str | None) -> TypeGuard[cst.Name]:
     """Say whether a node is a plain name, one of these."""
     return isinstance(node, cst.Name) and node.value in names
+
+
+def is_zero(node: cst.CSTNode | None) -> bool:
+    """Say whether a node is the number 0, written out."""
+    return isinstance(node, (cst.Integer, cst.Float)) and not node.evaluated_value
+
+
+def literal(node: cst.CSTNode | None) -> int | str | None:
+    """Return the whole number, or the text, that is written out; None for any other node."""
+    found = node.evaluated_value if isinstance(node, (cst.Integer, cst.SimpleString)) else None
+    return found if isinstance(found, (int, str)) else None
 
 
 def has_star(call: cst.Call) -> bool:

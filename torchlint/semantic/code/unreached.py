@@ -7,11 +7,11 @@ import re
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.semantic.code.conditions import LEAVING, always_leaves
+from torchlint.semantic.code.conditions import always_leaves
 from torchlint.semantic.code.decided import Decided
-from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.names import last_part
 from torchlint.semantic.code.reaching import reaching
-from torchlint.semantic.code.tree import FUNCTIONS, OPEN, Open
+from torchlint.semantic.code.tree import FUNCTIONS, OPEN, Open, last_small
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 
@@ -83,21 +83,17 @@ class Unreached:
         """Say whether a statement always leaves its block."""
         if isinstance(line, cst.If):
             return always_leaves(line.body) and self._decided.truth(line.test) is True
-        if not isinstance(line, cst.SimpleStatementLine):
-            return False
-        return isinstance(line.body[-1], LEAVING) or self._fails(line.body[-1])
+        return always_leaves(line) or self._fails(last_small(line))
 
-    def _fails(self, node: cst.CSTNode) -> bool:
+    def _fails(self, node: cst.CSTNode | None) -> bool:
         """Say whether a statement is ``assert False``, or of another test that never holds."""
         return isinstance(node, cst.Assert) and self._decided.truth(node.test) is False
 
     def raises(self, suite: cst.BaseSuite) -> bool:
-        last: cst.CSTNode | None = suite.body[-1] if suite.body else None
+        last = last_small(suite)
         if isinstance(last, cst.If) and isinstance(last.orelse, cst.Else):
             return self.raises(last.body) and self.raises(last.orelse.body)
-        if isinstance(last, cst.SimpleStatementLine):
-            last = last.body[-1]
-        return last is not None and (isinstance(last, cst.Raise) or self._fails(last))
+        return isinstance(last, cst.Raise) or self._fails(last)
 
 
 def _out_of_memory(test: cst.BaseExpression) -> bool:
@@ -107,7 +103,7 @@ def _out_of_memory(test: cst.BaseExpression) -> bool:
             test = name
         case cst.BooleanOperation(left, cst.And(), right):
             return _out_of_memory(left) or _out_of_memory(right)
-    last = (dotted_text(test) or "").rpartition(".")[2]
+    last = last_part(test)
     return _OUT_OF_MEMORY.search(last) is not None
 
 

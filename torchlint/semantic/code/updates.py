@@ -11,7 +11,7 @@ import libcst as cst
 from torchlint.base.regex import regex
 from torchlint.base.remembered import remembered
 from torchlint.semantic.code.flow import flow
-from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.names import dotted_text, last_part
 from torchlint.semantic.code.tree import FUNCTIONS, LOOPS
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -124,7 +124,7 @@ class Updates:
                 node, part = part, self.tree.parents[part]
             if counts and isinstance(part, (cst.Attribute, cst.Subscript)) and part.value is node:
                 continue  # ``range(cfg.optim.steps)`` counts what its last name says.
-            if _COLLECTION.search((dotted_text(node) or "").rpartition(".")[2]):
+            if _COLLECTION.search(last_part(node)):
                 return True
         return False
 
@@ -153,8 +153,7 @@ class Updates:
             # Whether a function makes an optimizer that goes on until it converges: one step of
             # that, outside of any loop, is a whole fit.
             fits = any(
-                (dotted_text(call.func) or "").rpartition(".")[2] == "LBFGS"
-                for call in self.tree.within(function, cst.Call)
+                last_part(call.func) == "LBFGS" for call in self.tree.within(function, cst.Call)
             )
             found = bool(self.steps(function)) and not fits
             if not found and depth and not fits:

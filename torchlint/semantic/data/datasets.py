@@ -11,7 +11,7 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.semantic.code.bindings import sole_definition
-from torchlint.semantic.code.calls import arguments_of, bind, keyword_argument
+from torchlint.semantic.code.calls import arguments_of, keyword_argument
 from torchlint.semantic.code.conditions import conditions_around
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import assigned_to, definitions_of
@@ -205,7 +205,7 @@ def _made_without(module: Module, instance: Value, dataset: cst.BaseExpression) 
     if len(calls) != 1 or has_star(calls[0]) or found is None:
         return frozenset()
     where, init = found
-    given = bind(init, calls[0], True)
+    given = where.bind(init, calls[0])
     absent = {
         name
         for each in parameters_of(init)

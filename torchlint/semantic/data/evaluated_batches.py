@@ -99,7 +99,7 @@ def ends_in_wait(
     if iteration is None:
         return None
     trains = heat_of(module, node).train
-    calls = [call for call in module.within(iteration, cst.Call) if isinstance(call, cst.Call)]
+    calls = [*module.within(iteration, cst.Call)]
     last = next((call for call in reversed(calls) if _runs_network(module, call)), None)
     waits: Iterable[cst.BaseExpression] = (
         waits_besides(module, node, None)

@@ -101,7 +101,7 @@ def given_by(module: Module, function: Function) -> Iterator[cst.BaseExpression]
     """Yield what a function returns, or yields."""
     yield from definitions_behind.returned(module, function)
     for each in module.within(function.body, cst.Yield):
-        if isinstance(each, cst.Yield) and isinstance(each.value, cst.BaseExpression):
+        if isinstance(each.value, cst.BaseExpression):
             yield each.value
 
 

@@ -11,11 +11,10 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.semantic.code.calls import bind
 from torchlint.semantic.code.flow import call_sites, callees_of, reads_of
 from torchlint.semantic.code.reaching import readers_of
 from torchlint.semantic.code.scopes import local_class, name_outside
-from torchlint.semantic.code.tree import DISPLAYS, is_name, targets_of
+from torchlint.semantic.code.tree import DISPLAYS, is_name, last_small, literal, targets_of
 from torchlint.semantic.elsewhere import Definition
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -25,14 +24,20 @@ from torchlint.semantic.values.definitions_behind import classes, made, method, 
 from torchlint.semantic.values.inferred import classes_of_instance, inferred
 from torchlint.semantic.values.value import Value
 
-EACH = "*"
+EACH = None
 """The selector of a path that any element of a container answers."""
-Path = tuple[int | str, ...]
+Path = tuple[int | str | None, ...]
 Consumer = tuple[Module, cst.For | cst.While]
 """A loop that takes batches from a loader, and the analysis of its file."""
 _STEPS = 400
 """Places that are looked at for one loader."""
 _SAME = ("builtins.enumerate", "builtins.iter", "itertools.cycle", "itertools.islice")
+
+
+def passes_batches(name: str) -> bool:
+    """Say whether what a call of that name gives goes over the batches of the loader that it is
+    given first."""
+    return name in _SAME or name.startswith("tqdm.")
 
 
 @question(yes="loops go over the loader", no="no loop is known to go over the loader", ground=True)
@@ -78,9 +83,7 @@ def only_begun(module: Module, loader: cst.Call) -> list[cst.Name]:
 
 
 def _ends_at_once(loop: cst.For) -> bool:
-    body = loop.body.body
-    last = body[-1] if body else None
-    return isinstance(last, cst.SimpleStatementLine) and isinstance(last.body[-1], cst.Break)
+    return isinstance(last_small(loop.body), cst.Break)
 
 
 class _Tracer:
@@ -117,7 +120,7 @@ class _Tracer:
             case cst.IfExp() | cst.BooleanOperation():
                 self.follow(where, above, path)
             case cst.Subscript() if above.value is node and path:
-                if path[0] in (EACH, key := _selector(above)) or key == EACH:
+                if path[0] in (EACH, key := selector(above)) or key == EACH:
                     self.follow(where, above, path[1:])
 
     def _iterated(self, where: Module, loop: cst.For | cst.CompFor, path: Path) -> None:
@@ -137,7 +140,7 @@ class _Tracer:
             return
         holder = where.parent(above)
         if isinstance(above, cst.DictElement) and holder is not None and node is above.value:
-            self.follow(where, holder, (_literal(above.key), *path))
+            self.follow(where, holder, (literal(above.key), *path))
         elif isinstance(holder, DISPLAYS):
             index = next(i for i, each in enumerate(holder.elements) if each is above)
             self.follow(where, holder, (index, *path))
@@ -158,7 +161,7 @@ class _Tracer:
                 if cls is not None:
                     self._follow_attribute(where, cls, attr, path)
             case cst.Subscript():
-                self._bound(where, target.value, (_selector(target), *path))
+                self._bound(where, target.value, (selector(target), *path))
 
     def _named(self, where: Module, scope: cst.CSTNode, name: str, path: Path) -> None:
         for read in reads_of(where, scope, name):
@@ -224,13 +227,13 @@ class _Tracer:
                 goes.iterated in (arg.value, call) for goes in loop_sources(where, at)
             ):
                 self._consumed(where, at)
-        elif name in _SAME or name.startswith("tqdm."):
+        elif passes_batches(name):
             self._wrapped(where, call, arg, path)
         elif isinstance(call.func, cst.Attribute) and call.func.attr.value == "append":
             self._bound(where, call.func.value, (EACH, *path))
         else:
             for home, function in self._callees(where, call):
-                passed = bind(function, call, home.class_of(function) is not None)
+                passed = home.bind(function, call)
                 for param in (name for name, value in passed.items() if value is arg.value):
                     self._named(home, function, param, path)
 
@@ -261,12 +264,7 @@ class _Tracer:
             yield found
 
 
-def _selector(node: cst.Subscript) -> int | str:
+def selector(node: cst.Subscript) -> int | str | None:
+    """Return the index or key that a subscript asks for; None for any other."""
     index = node.slice[0].slice
-    return _literal(index.value) if isinstance(index, cst.Index) else EACH
-
-
-def _literal(node: cst.BaseExpression) -> int | str:
-    if isinstance(node, cst.Integer):
-        return int(node.value.replace("_", ""), 0)
-    return str(node.raw_value) if isinstance(node, cst.SimpleString) else EACH
+    return literal(index.value) if isinstance(index, cst.Index) else None

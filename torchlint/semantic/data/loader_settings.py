@@ -16,7 +16,14 @@ from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.parsed_arguments import options_added
 from torchlint.semantic.code.scopes import base_names
-from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, components, is_name, parameters_of
+from torchlint.semantic.code.tree import (
+    COMPREHENSIONS,
+    LOOPS,
+    components,
+    is_name,
+    is_zero,
+    parameters_of,
+)
 from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.data.datasets import cuda_samples, sample_cost
 from torchlint.semantic.data.graphs import loads_graphs
@@ -71,7 +78,7 @@ def workers_word(module: Module, loader: cst.Call) -> cst.BaseExpression | None:
     """Return what the file writes for the number of workers, where it can be read at a loader:
     another loader's, a parameter, a constant, an option; None for nothing."""
     for word in (*_given_elsewhere(module, loader, "num_workers"), *_named_workers(module, loader)):
-        if not (isinstance(word, cst.Integer) and int(word.value, 0) == 0):
+        if not is_zero(word):
             return word
     return None
 

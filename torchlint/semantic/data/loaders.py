@@ -9,12 +9,12 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.semantic.code.bindings import binds_globally, sole_definition
-from torchlint.semantic.code.calls import arguments_of, bind
+from torchlint.semantic.code.calls import arguments_of
 from torchlint.semantic.code.flow import call_sites, callees_of, reads_of
 from torchlint.semantic.code.reaching import assigned_to
 from torchlint.semantic.code.scopes import base_names, method_of
 from torchlint.semantic.code.text import in_main_guard
-from torchlint.semantic.code.tree import attr_of, is_name, parameters_of, root_of
+from torchlint.semantic.code.tree import attr_of, is_name, is_zero, parameters_of, root_of
 from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.data.loader_flow import consumers_of, only_begun
 from torchlint.semantic.device.transfers import transfer_of
@@ -65,7 +65,7 @@ def built(module: Module, node: cst.BaseExpression) -> list[cst.Call]:
             out.extend(call for call in built(module, each) if call not in out)
         return out
     for site in call_sites(module, function):
-        passed = bind(function, site, module.class_of(function) is not None).get(node.value)
+        passed = module.bind(function, site).get(node.value)
         if passed is not None:
             out.extend(built(module, passed))
     return out
@@ -320,11 +320,7 @@ def works_alone(module: Module, loader: cst.Call) -> bool:
         return bound is not None and not bound.open
     # What a factory gives stands in another file, maybe.
     own = any(arg.value is workers for arg in loader.args)
-    return (
-        _is_zero(module, workers)
-        if own
-        else isinstance(workers, cst.Integer) and int(workers.value, 0) == 0
-    )
+    return _is_zero(module, workers) if own else is_zero(workers)
 
 
 @question()
@@ -339,8 +335,7 @@ def _is_zero(module: Module, node: cst.BaseExpression) -> bool:
     if not isinstance(param, cst.Param) or module.function(param) is not function:
         return False
     sites = call_sites(module, function)
-    method = module.class_of(function) is not None
-    given = [bind(function, site, method).get(node.value, param.default) for site in sites]
+    given = [module.bind(function, site).get(node.value, param.default) for site in sites]
     starred = any(arg.star for site in sites for arg in site.args)
     return (
         bool(given)
@@ -438,7 +433,7 @@ def held_out(module: Module, loader: cst.Call) -> bool:
         return False
     shuffle = bound.value("shuffle")
     mixed = shuffle is not None and not is_name(shuffle, "False")
-    words = {name.value for name in module.within(dataset, cst.Name)}
+    words = module.names_in(dataset)
     return not mixed and any(called(word, HELD_OUT) for word in words)
 
 
@@ -495,7 +490,7 @@ def _moved_elsewhere(
     batch = _batch_names(where, place)
     for call in where.within(place.body, cst.Call):
         reached = named(where, call.func, module) if call.args else None
-        given = {name.value for arg in call.args for name in where.within(arg.value, cst.Name)}
+        given = where.names_in(*(arg.value for arg in call.args))
         if reached is None and isinstance(call.func, cst.Attribute) and given & batch:
             owner = inferred(where, call.func.value)
             reached = method(where, owner, call.func.attr.value, module)

@@ -19,7 +19,7 @@ from torchlint.base.records import frozen
 from torchlint.base.regex import regex
 from torchlint.semantic.code.conditions import conditions_around
 from torchlint.semantic.code.flow import callees_of, reads_of, writes_of
-from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.names import last_part
 from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.code.text import remarked
 from torchlint.semantic.code.tree import attr_of, is_name
@@ -173,7 +173,7 @@ def _last(node: cst.BaseExpression) -> str:
             return _last(value)
         case cst.Call(func):
             return _last(func)
-    return (dotted_text(node) or "").rpartition(".")[2]
+    return last_part(node)
 
 
 def _sinks(module: Module, node: cst.BaseExpression, follow: bool) -> list[Sink]:

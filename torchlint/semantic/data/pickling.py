@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.semantic.code.calls import arguments_of, bind
+from torchlint.semantic.code.calls import arguments_of
 from torchlint.semantic.code.flow import call_sites, writes_of
 from torchlint.semantic.code.reaching import assigned_to
 from torchlint.semantic.code.tree import parameters_of
@@ -73,8 +73,7 @@ def sendable(module: Module, node: cst.BaseExpression) -> bool | None:
                 sites = call_sites(module, function)
                 if not sites:
                     return None if _CALLABLE.search(name) else True
-                method = module.class_of(function) is not None
-                bound = (bind(function, site, method).get(name) for site in sites)
+                bound = (module.bind(function, site).get(name) for site in sites)
                 return _all_true(sendable(module, each) for each in bound if each is not None)
             return _all_true(sendable(module, each) for each in assigned_to(module, node))
         case cst.Call(args=args):

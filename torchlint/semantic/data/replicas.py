@@ -9,7 +9,6 @@ import libcst as cst
 
 from torchlint.base.records import frozen
 from torchlint.base.regex import regex
-from torchlint.semantic.code.calls import bind
 from torchlint.semantic.code.conditions import conditions_around
 from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.intervals import is_interval
@@ -94,10 +93,7 @@ def _is_assigned(module: Module, place: cst.CSTNode, scope: cst.CSTNode) -> bool
 
 def _is_passed(module: Module, name: cst.Name, function: cst.FunctionDef) -> bool:
     cls = module.class_of(function)
-    given = [
-        bind(function, site, cls is not None).get(name.value)
-        for site in call_sites(module, function)
-    ]
+    given = [module.bind(function, site).get(name.value) for site in call_sites(module, function)]
     if cls is not None and function.name.value == "__init__":
         # What the calls of a class in this file give for a parameter of its constructor.
         names = [param.name.value for param in function.params.params][1:]

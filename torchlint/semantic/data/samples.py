@@ -8,7 +8,7 @@ import libcst as cst
 from torchlint.base.regex import regex
 from torchlint.semantic.code.calls import arguments_of, keyword_argument
 from torchlint.semantic.code.flow import call_sites, writes_of
-from torchlint.semantic.code.names import Binding, dotted_text
+from torchlint.semantic.code.names import Binding, dotted_text, last_part
 from torchlint.semantic.code.scopes import method_of
 from torchlint.semantic.code.tree import attr_of, components, is_name, method_called
 from torchlint.semantic.device.transfers import transfer_of
@@ -70,7 +70,7 @@ def collate_functions(module: Module) -> set[str]:
         for target in assign.targets:
             if attr_of(target.target) == "collate_fn":
                 given.append(assign.value)
-    out = {(dotted_text(each) or "").rpartition(".")[2] for each in given}
+    out = {last_part(each) for each in given}
     return out - {""}
 
 
@@ -238,8 +238,8 @@ def loaders_running(module: Module, node: cst.CSTNode) -> list[cst.Call]:
     out = loaders_of(module, cls) if cls is not None else []
     for call in module.nodes(cst.Call) if function is not None else ():
         if module.name(call.func) == DATALOADER and function is not None:
-            collate = dotted_text(arguments_of(module, call, DATALOADER).value("collate_fn")) or ""
-            if collate.rpartition(".")[2] == function.name.value:
+            collate = arguments_of(module, call, DATALOADER).value("collate_fn")
+            if last_part(collate) == function.name.value:
                 out.append(call)
     return out
 

@@ -12,7 +12,7 @@ from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.scopes import is_compiled
-from torchlint.semantic.code.tree import argument_for, keyword_of, method_called
+from torchlint.semantic.code.tree import Link, argument_for, keyword_of, method_called
 from torchlint.semantic.module import Module
 from torchlint.semantic.project.asked import argument_reads
 from torchlint.semantic.question import question
@@ -450,6 +450,13 @@ def _made_of_device(module: Module, node: cst.Call | cst.Subscript) -> bool:
 
 
 # -- copies ----------------------------------------------------------------------------------------
+
+
+def copies_around(module: Module, node: cst.CSTNode, *kinds: type[Link]) -> Iterator[cst.Call]:
+    """Yield the calls in the chain around a node (see `links_around`) that copy to the host."""
+    for at in module.links_around(node, *kinds):
+        if isinstance(at, cst.Call) and host_copy(module, at) is not None:
+            yield at
 
 
 @question(

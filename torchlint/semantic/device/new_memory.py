@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torchlint.semantic.code.calls import bind
 from torchlint.semantic.code.flow import call_sites
 from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.code.scopes import scopes
 from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -78,9 +76,8 @@ def values_of_name(module: Module, name: cst.Name) -> list[_Bound]:
 def _given_to(module: Module, definition: cst.CSTNode, name: str) -> list[_Bound]:
     if not isinstance(definition, cst.FunctionDef):
         return []
-    method = scopes(module).is_method(definition)
     sites = call_sites(module, definition)
-    return [(bind(definition, site, method).get(name), None) for site in sites]
+    return [(module.bind(definition, site).get(name), None) for site in sites]
 
 
 def _bound_to(module: Module, definition: cst.CSTNode, name: str) -> _Bound:

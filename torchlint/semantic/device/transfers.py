@@ -10,7 +10,7 @@ from torchlint.base.records import frozen
 from torchlint.semantic.code.calls import arguments_of
 from torchlint.semantic.code.conditions import conditions_around
 from torchlint.semantic.code.flow import reads_of
-from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.names import dotted_text, last_part
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.scopes import method_of, scopes
 from torchlint.semantic.code.tree import attr_of, has_star, keyword_of, method_called, root_of
@@ -88,7 +88,7 @@ def transfer_of(module: Module, call: cst.Call) -> Transfer | None:
     if target is None:
         return None
     device = named_device(module, target)
-    last = (dotted_text(target) or "").rpartition(".")[2]
+    last = last_part(target)
     if device is None and called(last, RANK):
         device = CUDA
     elif device is None and inferred(module, target).kind == "str" and called(last, DEVICE):

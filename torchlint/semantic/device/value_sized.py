@@ -7,7 +7,7 @@ import libcst as cst
 from torchlint.base.records import frozen
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.calls import arguments_of
-from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.names import last_part
 from torchlint.semantic.code.tree import last_name, method_called
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -128,5 +128,5 @@ def scatters(module: Module, node: cst.Subscript) -> bool:
 
 def _called_mask(module: Module, index: cst.BaseExpression) -> bool:
     value = inferred(module, index)
-    name = (dotted_text(index) or "").rpartition(".")[2]
+    name = last_part(index)
     return value.tensor and value.dtype is None and value.device != CPU and called(name, MASK)

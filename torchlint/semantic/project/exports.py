@@ -10,7 +10,6 @@ import libcst as cst
 from torchlint.base.records import frozen
 from torchlint.semantic.code import iterated
 from torchlint.semantic.code.bindings import top_level
-from torchlint.semantic.code.calls import bind
 from torchlint.semantic.code.conditions import conditions_around
 from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.guards import guards
@@ -80,7 +79,7 @@ def returned(module: Module, name: str, call: cst.Call, given: list[Value]) -> V
     function = _function(module, name)
     if function is None:
         return UNKNOWN
-    env = flags_given(function, call, bind(function, call, False))
+    env = flags_given(function, call, module.bind(function, call))
     constants: dict[str, object] = {}
     names = [p.name.value for p in positional_parameters(function)]
     position = 0

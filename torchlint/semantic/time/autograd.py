@@ -99,7 +99,7 @@ class Autograd:
     def _named_alike(self, function: cst.FunctionDef) -> list[cst.Call]:
         """Return calls of a method of the same name on objects that are not known: one of them may
         be of this class."""
-        if not self._scopes.is_method(function):
+        if not self._scopes.tree.is_method(function):
             return []
         tree = self._scopes.tree
         return [

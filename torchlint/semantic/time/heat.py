@@ -22,15 +22,7 @@ from torchlint.semantic.code.guards import guards
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.options import only_with_option, option_left_off
 from torchlint.semantic.code.scopes import name_outside, scopes
-from torchlint.semantic.code.tree import (
-    COMPREHENSIONS,
-    FUNCTIONS,
-    LOOPS,
-    OPEN,
-    SUITES,
-    Loop,
-    Open,
-)
+from torchlint.semantic.code.tree import COMPREHENSIONS, FUNCTIONS, LOOPS, OPEN, SUITES, Loop, Open
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.entry_points import broken_import, uncalled, unused
@@ -469,7 +461,7 @@ class HeatMap:
         """Say whether nothing but a function's name, or a step in it, says that it runs often: no
         library calls it."""
         name = function.name.value
-        cls = self.scopes.tree.class_of(function) if self.scopes.is_method(function) else None
+        cls = self.scopes.tree.class_of(function) if self.scopes.tree.is_method(function) else None
         bases = self.scopes.base_names(cls) if cls is not None else ()
         return (
             name != "forward"
@@ -638,6 +630,6 @@ def inner_loop(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
 def callers_outside(module: Module, function: cst.FunctionDef) -> tuple[Caller, ...]:
     """Return the places in other files of the project where a base class calls this method on
     ``self``."""
-    cls = module.class_of(function) if scopes(module).is_method(function) else None
+    cls = module.class_of(function) if module.is_method(function) else None
     family = scopes(module).family_outside(cls) if cls is not None else []
     return tuple(module.outside.callers(family, function.name.value))

@@ -8,7 +8,7 @@ import libcst as cst
 
 from torchlint.base.records import frozen
 from torchlint.base.regex import regex
-from torchlint.semantic.code.calls import bind
+from torchlint.semantic.code.conditions import always_leaves
 from torchlint.semantic.code.flow import call_sites, flow
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
@@ -153,9 +153,8 @@ class Iterations:
                 yield next(
                     (p.default for p in parameters_of(definition) if p.name.value == name), None
                 )
-                method = self.module.class_of(definition) is not None
                 for site in call_sites(self.module, definition):
-                    given = bind(definition, site, method)
+                    given = self.module.bind(definition, site)
                     if name in given:
                         yield given[name]
             case _:
@@ -164,7 +163,7 @@ class Iterations:
     def number(self, node: cst.CSTNode | None, depth: int = 2) -> int | None:
         """Return the whole number that an expression spells, also through one assignment."""
         if isinstance(node, cst.Integer):
-            return int(node.value.replace("_", ""), 0)
+            return node.evaluated_value
         if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
             found = self.number(node.expression)
             return -found if found is not None else None
@@ -176,7 +175,7 @@ class Iterations:
         over data."""
         if isinstance(loop, cst.While):
             return False
-        targets = {n for goes in self.over(loop) for n in self.bound(goes.target)}
+        targets = self.tree.names_in(*(goes.target for goes in self.over(loop)))
         holder = self.tree.parents[loop] if isinstance(loop, cst.CompFor) else loop
         for call in self.tree.within(holder, cst.Call):
             if self._callee_root(call) in targets:
@@ -221,16 +220,12 @@ class Iterations:
 
     # -- what is handed on -------------------------------------------------------------------------
 
-    def bound(self, target: cst.CSTNode) -> set[str]:
-        """Return the plain names that a loop's target binds."""
-        return {n.value for n in self.tree.within(target, cst.Name)}
-
     def reset(self, loop: Loop, place: cst.CSTNode, at: cst.CSTNode) -> bool:
         """Say whether every iteration binds a place (``x``, ``self.x``, ``d[k]``) anew before it
         comes to `at`."""
         root = root_of(place, cst.Attribute, cst.Subscript)
         name = root.value if isinstance(root, cst.Name) else ""
-        if isinstance(loop, cst.For) and name in self.bound(loop.target):
+        if isinstance(loop, cst.For) and name in self.tree.names_in(loop.target):
             return True
         writes: list[cst.CSTNode] = [*self.flow.writes(loop.body, name)]
         if not isinstance(place, cst.Name):
@@ -276,14 +271,8 @@ class Iterations:
                 and self._binds(other, writes)
             )
         if isinstance(statement, cst.IndentedBlock):
-            return any(self._binds(part, writes) or self._leaves(part) for part in statement.body)
+            return any(self._binds(part, writes) or always_leaves(part) for part in statement.body)
         return isinstance(statement, cst.With) and self._binds(statement.body, writes)
-
-    def _leaves(self, statement: cst.CSTNode) -> bool:
-        parts = statement.body if isinstance(statement, cst.SimpleStatementLine) else ()
-        return any(
-            isinstance(part, (cst.Continue, cst.Break, cst.Return, cst.Raise)) for part in parts
-        )
 
     def same(self, scope: cst.CSTNode, place: cst.CSTNode) -> list[cst.CSTNode]:
         """Return the expressions inside `scope` that are spelled like a name, attribute or

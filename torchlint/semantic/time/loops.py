@@ -154,10 +154,10 @@ class Loops:
         need no model."""
         if not self.evaluates(loop):
             return False
-        targets = {n.value for n in self.tree.within(loop.target, cst.Name)}
+        targets = self.tree.names_in(loop.target)
         for part in self.tree.within(loop.body, cst.CompFor):
-            if targets.intersection(n.value for n in self.tree.within(part.iter, cst.Name)):
-                targets.update(n.value for n in self.tree.within(part.target, cst.Name))
+            if targets.intersection(self.tree.names_in(part.iter)):
+                targets |= self.tree.names_in(part.target)
         return any(
             isinstance(call.func, cst.Attribute)
             and call.func.attr.value in MOVES
@@ -205,9 +205,9 @@ class Loops:
         does."""
         if not isinstance(loop.target, cst.Tuple):
             return False
-        targets = {n.value for n in self.tree.within(loop.target, cst.Name)}
+        targets = self.tree.names_in(loop.target)
         for call in self.tree.within(loop.body, cst.Call):
-            fed = {n.value for arg in call.args for n in self.tree.within(arg, cst.Name)}
+            fed = self.tree.names_in(*call.args)
             if (
                 fed & targets
                 and dotted_text(call.func) not in targets
@@ -236,7 +236,7 @@ class Loops:
     def _hands_batches_on(self, loop: cst.For) -> bool:
         """Say whether a loop gives a loader's batches to a method of what is called a model or a
         trainer: ``model.set_input(batch)``."""
-        targets = {n.value for n in self.tree.within(loop.target, cst.Name)}
+        targets = self.tree.names_in(loop.target)
         return self.over_batches(loop) and any(
             _TAKES_BATCHES.search(last_name(call.func.value)) is not None
             and any(is_name(arg.value, *targets) for arg in call.args)

@@ -86,7 +86,7 @@ class Roles:
     def role(self, function: cst.FunctionDef) -> Heat:
         """Return how often a function runs by its role alone, `COLD` where it has none."""
         name = function.name.value
-        cls = self.scopes.tree.class_of(function) if self.scopes.is_method(function) else None
+        cls = self.scopes.tree.class_of(function) if self.scopes.tree.is_method(function) else None
         if any(fnmatch.fnmatchcase(name, pattern) for pattern in self.module.assume_hot):
             return Heat(Grade.TRAIN, (Why(f"{name}() matches assume-hot", function),))
         if cls is not None:
@@ -175,7 +175,7 @@ class Roles:
         if _REPORT.search(function.name.value):
             return False
         reads = any(
-            is_name(grad.value, *(name.value for name in self.tree.within(loop.target, cst.Name)))
+            is_name(grad.value, *self.tree.names_in(loop.target))
             and grad.attr.value == "grad"
             and self._computes(grad)
             for loop in self.tree.within(function, cst.For)

@@ -131,7 +131,7 @@ class Runs:
             return False  # What is done with its batches says more.
         if any(last_name(call.func) == "load" for call in calls):
             return False  # Each pass waits for the file that it reads: weights, or results.
-        own = self.iterations.bound(loop.target) | {
+        own = self.tree.names_in(loop.target) | {
             name.value for name in self.tree.within(loop.body, cst.Name) if self.flow.is_write(name)
         }
         return (
@@ -146,7 +146,7 @@ class Runs:
             _BY_NAME.search(last_name(call.func)) for call in self.tree.within(loop.iter, cst.Call)
         )
 
-    def _brings(self, call: cst.Call, own: set[str]) -> bool:
+    def _brings(self, call: cst.Call, own: frozenset[str]) -> bool:
         """Say whether a call brings a tensor that belongs to the pass to a device, and that is not
         drawn at random, as where sizes are tried."""
         return (
@@ -346,8 +346,8 @@ class Runs:
         runs: one of an ensemble."""
         if not isinstance(loop, LOOPS):
             return self._is_local(func)
-        targets = self.iterations.bound(loop.target) if isinstance(loop, cst.For) else set()
-        used = {name.value for name in self.tree.within(func, cst.Name)}
+        targets = self.tree.names_in(loop.target) if isinstance(loop, cst.For) else set()
+        used = self.tree.names_in(func)
         if used & targets:
             return True
         text = dotted_text(func)
@@ -359,8 +359,8 @@ class Runs:
     def _keeps_model(self, write: cst.Name) -> bool:
         """Say whether an assignment leaves a model what it is: ``model = model.cuda()``."""
         statement = self.tree.small_statement(write)
-        return isinstance(statement, cst.Assign) and any(
-            name.value == write.value for name in self.tree.within(statement.value, cst.Name)
+        return isinstance(statement, cst.Assign) and write.value in self.tree.names_in(
+            statement.value
         )
 
     def _is_untrained(self, func: cst.BaseExpression) -> bool:
@@ -378,7 +378,7 @@ class Runs:
         return scope is home and any(
             binding.kind == "assign"
             and isinstance(binding.value, cst.Call)
-            and all(name.value != func.value for name in self.tree.within(binding.value, cst.Name))
+            and func.value not in self.tree.names_in(binding.value)
             for binding in bindings
         )
 

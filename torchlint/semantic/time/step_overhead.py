@@ -18,7 +18,7 @@ from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.calls import arguments_of
 from torchlint.semantic.code.conditions import conditions_around
 from torchlint.semantic.code.flow import call_sites, callees_of
-from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.names import dotted_text, last_part
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.scopes import local_class, method_of
 from torchlint.semantic.code.tree import DISPLAYS, LOOPS, callee, components, is_name, method_called
@@ -171,7 +171,7 @@ def _parameters(module: Module, node: cst.BaseExpression) -> bool:
         index = node.slice[0].slice
         key = index.value if isinstance(index, cst.Index) else None
         return isinstance(key, cst.SimpleString) and key.raw_value == "params"
-    return bool(_PARAMETERS.search((dotted_text(node) or "").rpartition(".")[2]))
+    return bool(_PARAMETERS.search(last_part(node)))
 
 
 def _table(module: Module, node: cst.BaseExpression) -> bool:
@@ -315,11 +315,7 @@ def backward_reads(module: Module) -> cst.Call | None:
     """Return what switches anomaly detection on for all that the file does, and is switched off
     nowhere in it: each operation of a backward pass then is asked on the host whether it gave
     NaN."""
-    calls = [
-        call
-        for call in module.nodes(cst.Call)
-        if isinstance(call, cst.Call) and module.name(call.func) in ANOMALY_SWITCH
-    ]
+    calls = [call for call in module.nodes(cst.Call) if module.name(call.func) in ANOMALY_SWITCH]
     on = all(
         detects_anomalies(module, call) and not _gives_literal(module, call, "check_nan", "False")
         for call in calls

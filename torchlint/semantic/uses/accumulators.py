@@ -10,7 +10,7 @@ import libcst as cst
 from torchlint.base.records import frozen
 from torchlint.base.regex import regex
 from torchlint.semantic.code.bindings import binds_globally
-from torchlint.semantic.code.conditions import leaves
+from torchlint.semantic.code.conditions import always_leaves
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.guards import throttled
 from torchlint.semantic.code.reaching import definitions_of, readers_of
@@ -169,7 +169,7 @@ def _read_after_exception(module: Module, loop: cst.For | cst.While, name: str) 
     owner = module.tree.owners[loop]
     for above in ancestors_below(module, loop, owner):
         if isinstance(above, (cst.Try, cst.TryStar)):
-            caught = [handler for handler in above.handlers if not leaves(module, handler.body)]
+            caught = [handler for handler in above.handlers if not always_leaves(handler.body)]
             parts = [*above.handlers, *([above.finalbody] if above.finalbody else [])]
             if caught or any(reads_of(module, part, name) for part in parts):
                 return True

@@ -13,7 +13,7 @@ import libcst as cst
 
 from torchlint.semantic.code.calls import keyword_argument, string
 from torchlint.semantic.code.flow import callees_of
-from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.names import dotted_text, last_part
 from torchlint.semantic.code.numbers import spelled_number
 from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.code.tree import DISPLAYS, attr_of, is_name
@@ -342,7 +342,7 @@ def _returned(module: Module, node: cst.BaseExpression) -> Triangle | None:
     if not isinstance(node, cst.Call):
         return None
     callees = callees_of(module, node)
-    if not callees and (dotted_text(node.func) or "").rpartition(".")[2] == _SQUARE_MASK:
+    if not callees and last_part(node.func) == _SQUARE_MASK:
         return Triangle(0.0, 0.0, -math.inf)
     found: list[Triangle | None] = []
     for callee in callees:

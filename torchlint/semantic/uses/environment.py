@@ -8,7 +8,7 @@ import libcst as cst
 from torchlint.base.regex import regex
 from torchlint.semantic.code.destinations import destinations
 from torchlint.semantic.code.flow import call_sites, callees_of
-from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.names import last_part
 from torchlint.semantic.code.text import mentions
 from torchlint.semantic.code.tree import LOOPS
 from torchlint.semantic.module import Module
@@ -44,7 +44,7 @@ def _steps(module: Module, call: cst.Call) -> bool:
     """Say whether a call is one step of an environment, not of an optimizer or a scheduler."""
     match call.func:
         case cst.Attribute(receiver, cst.Name("step")) if call.args:
-            name = (dotted_text(receiver) or "").rpartition(".")[2]
+            name = last_part(receiver)
             torchs = called(name, OPTIMIZER) or called(name, SCALER) or "sched" in name.lower()
             return not torchs and inferred(module, receiver).kind not in _NO_WORLDS
     return False

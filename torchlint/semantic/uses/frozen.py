@@ -20,6 +20,7 @@ from torchlint.semantic.code.tree import (
     is_name,
     parameters_of,
     positional_parameters,
+    receiver,
     root_of,
     targets_of,
 )
@@ -367,13 +368,8 @@ def _always_runs(module: Module, node: cst.CSTNode, function: cst.CSTNode) -> bo
 def _named(module: Module, call: cst.Call) -> Iterator[cst.BaseExpression]:
     """Yield what a chain of methods around a call begins with, and what gets its result:
     ``self.net = net.to(device).requires_grad_(False).eval()``."""
-    start: cst.BaseExpression = call
-    while isinstance(start, cst.Call) and isinstance(start.func, cst.Attribute):
-        start = start.func.value
-    end: cst.CSTNode | None = call
-    while isinstance(end, (cst.Attribute, cst.Call)):
-        end = module.parent(end)
-    yield start
+    end = module.parent(module.chain_around(call))
+    yield receiver(call)
     yield from (each.target for each in end.targets) if isinstance(end, cst.Assign) else ()
 
 
@@ -417,7 +413,7 @@ def is_frozen(module: Module, model: cst.CSTNode) -> bool:
     has at `model`."""
     names = _names(model)
     return bool(names & _all_switched_off(module)) or any(
-        names & _words(module, module.small_statement(site) or site)
+        names & module.names_in(module.small_statement(site) or site)
         for function in _freezing(module)
         for site in call_sites(module, function)
     )
@@ -430,7 +426,7 @@ def _all_switched_off(module: Module) -> frozenset[str]:
     return frozenset[str]().union(*(_switched_off(module, node) for node in every))
 
 
-def _switched_off(module: Module, node: cst.CSTNode) -> set[str]:
+def _switched_off(module: Module, node: cst.CSTNode) -> frozenset[str]:
     """Return the words of what a statement may switch the gradients off for."""
     match node:
         case cst.Assign(
@@ -443,20 +439,18 @@ def _switched_off(module: Module, node: cst.CSTNode) -> set[str]:
             off = method == "requires_grad_" and [dotted_text(a.value) for a in args[:1]] == [
                 "False"
             ]
-            words = set[str]().union(
-                *(_words(module, each) for each in _named(module, call) if off)
-            )
+            words = module.names_in(*_named(module, call)) if off else frozenset[str]()
             if _FREEZING.search(method):
-                words |= _words(module, node)
+                words |= module.names_in(node)
             # ``for p in net.parameters(): p.detach_()``, as mean teachers do
             return words | _looped(module, node) if off or method == "detach_" else words
-    return set()
+    return frozenset()
 
 
-def _looped(module: Module, node: cst.CSTNode) -> set[str]:
+def _looped(module: Module, node: cst.CSTNode) -> frozenset[str]:
     """Return the words in what the innermost loop around a node goes over."""
     loop = next((a for a in module.ancestors(node) if isinstance(a, cst.For)), None)
-    return _words(module, loop.iter) if loop is not None else set()
+    return module.names_in(loop.iter) if loop is not None else frozenset()
 
 
 @question()
@@ -464,7 +458,7 @@ def _freezing(module: Module) -> list[cst.FunctionDef]:
     """Return the functions of a file that switch the gradients off for what they get or make."""
     found = []
     for loop in module.nodes(cst.For):
-        function, words = module.function(loop), _words(module, loop.iter)
+        function, words = module.function(loop), module.names_in(loop.iter)
         if function is None or "self" in words or not words & _GIVES or function in found:
             continue
         if any(
@@ -483,7 +477,3 @@ def _names(model: cst.CSTNode) -> set[str]:
     """Return the words by which ``self.net_g.module(x)`` may be frozen elsewhere: net_g."""
     parts = (dotted_text(model) or "").split(".")
     return {p for p in parts if p not in ("self", "cls", "module", "forward", "")}
-
-
-def _words(module: Module, node: cst.CSTNode) -> set[str]:
-    return {n.value for n in module.within(node, cst.Name)}

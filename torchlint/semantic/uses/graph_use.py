@@ -318,18 +318,12 @@ class _GraphSearch(ValueSearch):
             ):
                 self.end(GraphOutcome.UNKNOWN)
                 return
-            method = scopes(self.module).is_method(function)
-            self._into(self.module, function, call, arg, method)
+            self._into(self.module, function, call, arg)
 
     def _into(
-        self,
-        module: Module,
-        function: cst.FunctionDef,
-        call: cst.Call,
-        arg: cst.Arg,
-        method: bool,
+        self, module: Module, function: cst.FunctionDef, call: cst.Call, arg: cst.Arg
     ) -> None:
-        name = parameter_of(module, function, call, arg, method)
+        name = parameter_of(module, function, call, arg)
         if name is None or not self.depth:
             self.end(GraphOutcome.UNKNOWN)
             return
@@ -379,10 +373,10 @@ class _GraphSearch(ValueSearch):
         func = call.func
         methods = list(methods_of(self.module, func)) if isinstance(func, cst.Attribute) else []
         for where, callee in methods:
-            self._into(where, callee, call, arg, True)
+            self._into(where, callee, call, arg)
         found = named(self.module, func) if not methods else None
         if found is not None:
-            self._into(*found, call, arg, False)
+            self._into(*found, call, arg)
         return bool(methods) or found is not None
 
     # -- names, containers, attributes -------------------------------------------------------------
@@ -473,7 +467,7 @@ class _GraphSearch(ValueSearch):
 def _is_overridden(module: Module, function: cst.FunctionDef, *, alone: bool) -> bool:
     """Say whether another may run in place of a method: it is a stub, the only one in its file, or
     another file derives a class from its own and has a method of its name."""
-    cls = module.class_of(function) if scopes(module).is_method(function) else None
+    cls = module.class_of(function) if module.is_method(function) else None
     if cls is None:
         return False
     names = (function.name.value, cls.name.value)
@@ -535,7 +529,7 @@ def returned_with_graph(module: Module, call: cst.Call) -> list[bool] | None:
     if len(functions) != 1 or not isinstance(functions[0][1], cst.FunctionDef):
         return None
     where, function = functions[0]
-    returns = [r.value for r in where.within(function, cst.Return) if isinstance(r, cst.Return)]
+    returns = [r.value for r in where.within(function, cst.Return)]
     rows = [r.elements if isinstance(r, cst.Tuple) else () for r in returns]
     if len({len(row) for row in rows}) != 1 or any(True for _ in where.within(function, cst.Yield)):
         return None

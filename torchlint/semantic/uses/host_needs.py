@@ -10,14 +10,13 @@ from collections.abc import Callable, Iterator
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.semantic.code.calls import bind
 from torchlint.semantic.code.destinations import arrivals, destinations
 from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.guards import throttled
-from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.names import dotted_text, last_part
 from torchlint.semantic.code.reaching import definitions_of, readers_of
-from torchlint.semantic.code.scopes import name_outside, scopes
-from torchlint.semantic.code.tree import is_name, keyword_of, method_called
+from torchlint.semantic.code.scopes import name_outside
+from torchlint.semantic.code.tree import is_name, keyword_of, last_name, last_small, method_called
 from torchlint.semantic.elsewhere import Definition
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -122,7 +121,7 @@ def only_looks(module: Module, loop: cst.CSTNode) -> bool:
     bad(p.grad): return True``."""
     if not isinstance(loop, cst.For):
         return False
-    bound = {name.value for name in module.within(loop.target, cst.Name)}
+    bound = module.names_in(loop.target)
     return all(
         isinstance(each, cst.If)
         and each.orelse is None
@@ -135,10 +134,7 @@ def only_looks(module: Module, loop: cst.CSTNode) -> bool:
 
 def leaves_loop(suite: cst.BaseSuite) -> bool:
     """Say whether a block ends in ``break`` or ``return``."""
-    last: cst.CSTNode | None = suite.body[-1] if suite.body else None
-    if isinstance(last, cst.SimpleStatementLine):
-        last = last.body[-1]
-    return isinstance(last, (cst.Break, cst.Return))
+    return isinstance(last_small(suite), (cst.Break, cst.Return))
 
 
 @question(yes="Python decides by `{0}`", no="Python decides nothing by `{0}`")
@@ -341,7 +337,7 @@ def reads_inside(module: Module, arg: cst.Arg, call: cst.Call) -> Iterator[tuple
     in."""
     for where, function in functions(module, call):
         if isinstance(function, cst.FunctionDef):
-            bound = bind(function, call, scopes(where).is_method(function))
+            bound = where.bind(function, call)
             for name in (name for name, value in bound.items() if value is arg.value):
                 for read in readers_of(where, function, name):
                     yield where, read
@@ -366,9 +362,7 @@ def _takes_a_size(module: Module, part: cst.CSTNode, place: cst.CSTNode) -> bool
         return False
     if keyword_of(part) in _SIZE_WORDS:
         return True
-    last = (dotted_text(place.func) or "").rpartition(".")[2]
-    if isinstance(place.func, cst.Attribute):
-        last = place.func.attr.value
+    last = last_name(place.func)
     name = module.called(place)
     if name.startswith("torch.") and name not in _FACTORIES and part is place.args[0]:
         return False  # What is cut or resized, not the size.
@@ -446,7 +440,7 @@ def _looks_up(module: Module, call: cst.Call) -> bool:
     there: it builds an object of it, or tests it, and does not only gather it."""
     match call.func:
         case cst.Attribute(holder, cst.Name(method)):
-            name = (dotted_text(holder) or "").rpartition(".")[2]
+            name = last_part(holder)
         case _:
             return False
     if not _VOCABULARY.search(name) or inferred(module, holder).kind == "module":
@@ -456,14 +450,10 @@ def _looks_up(module: Module, call: cst.Call) -> bool:
         return False
     places = destinations(module, call)
     return any(
-        (isinstance(place, cst.Call) and _last_name(place) not in _GATHERS)
+        (isinstance(place, cst.Call) and last_name(place.func) not in _GATHERS)
         or asks_value(module, place)
         for place in places
     )
-
-
-def _last_name(call: cst.Call) -> str | None:
-    return method_called(call) or dotted_text(call.func)
 
 
 def _gives_element(where: Module, function: cst.FunctionDef | cst.Lambda) -> bool:
@@ -555,14 +545,12 @@ def _keeps_in_object(module: Module, _: cst.CSTNode, place: cst.CSTNode) -> bool
 def _spells(module: Module, call: cst.Call) -> bool:
     """Say whether a function, by its name one that may, makes texts of its argument: what it gives
     is called a text, or it joins strings."""
-    func = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
-    if not isinstance(func, cst.Name) or not _SPELLS.search(func.value):
+    if not _SPELLS.search(last_name(call.func)):
         return False
-    home = module.small_statement(call)
-    if isinstance(home, cst.Assign) and home.value is call:
-        said = dotted_text(home.targets[0].target) or ""
-        if _TEXT_NAME.search(said.rpartition(".")[2]):
-            return True
+    match module.small_statement(call):
+        case cst.Assign([cst.AssignTarget(target), *_], value) if value is call:
+            if _TEXT_NAME.search(last_part(target)):
+                return True
     joins = (
         each.func for callee in callees_of(module, call) for each in module.within(callee, cst.Call)
     )

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.semantic.code.bindings import sole_definition
-from torchlint.semantic.code.calls import bind
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import (
@@ -127,7 +126,7 @@ def _uses_numpy(module: Module, cls: cst.ClassDef) -> bool:
         mine = {each.name.value for each in method.params.params}
         for call in module.within(method.body, cst.Call, nested=True):
             named = module.called(call).startswith("numpy.")
-            names = {name for arg in call.args for name in module.names_in(arg.value)}
+            names = module.names_in(*(arg.value for arg in call.args))
             if named and names & mine:
                 return True
     return False
@@ -163,7 +162,7 @@ def number_store(module: Module, update: cst.Call) -> dict[str, cst.BaseExpressi
         return None
     if has_star(update) or not _only_computes(where, methods, method):
         return None
-    handed = bind(method, update, method=True)
+    handed = where.bind(method, update)
     return handed if len(handed) == len(update.args) else None
 
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import libcst as cst
 
 from torchlint.base.records import frozen
-from torchlint.semantic.code.calls import bind, keyword_argument
+from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.device.possible_waits import STOPS, WAITING, possible_waits
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import libraries, ops
 from torchlint.semantic.values.classes import is_network
-from torchlint.semantic.values.definitions_behind import functions, method
+from torchlint.semantic.values.definitions_behind import reached
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
 
@@ -55,19 +55,6 @@ def network_wait(module: Module, call: cst.Call) -> WaitInside | None:
     return next(_waits(module, call, frozenset(), _CALLS), None)
 
 
-def called_object(module: Module, call: cst.Call) -> list[tuple[Module, cst.FunctionDef]]:
-    """Return the method of a class of the project by which an object is called, or which is called
-    of one."""
-    match call.func:
-        case cst.Attribute(receiver, cst.Name(name)) if (
-            own := method(module, inferred(module, receiver), name)
-        ) is not None:
-            return [own]
-    value = inferred(module, call.func)
-    found = method(module, value, "forward" if value.kind == "module" else "__call__")
-    return [found] if found is not None else []
-
-
 @question(
     yes="a branch decides whether `{0}` is come to",
     no="no branch decides whether `{0}` is come to",
@@ -89,13 +76,13 @@ def chosen(module: Module, node: cst.CSTNode, within: cst.CSTNode | None) -> boo
 def _waits(module: Module, call: cst.Call, there: Set[str], calls: int) -> Iterator[WaitInside]:
     """Yield the waits of a call of a network, or of a method of one; `there` are the parameters
     around it that are known to lie on the device."""
-    behind = functions(module, call) or called_object(module, call)
+    behind = reached(module, call)
     if len(behind) != 1:
         return
     where, function = behind[0]
     if not isinstance(function, cst.FunctionDef) or not _of_network(where, function):
         return
-    bound = bind(function, call, method=True)
+    bound = where.bind(function, call)
     given = {name for name, value in bound.items() if _is_there(module, value, there)}
     ends = [
         each

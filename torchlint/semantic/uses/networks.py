@@ -10,7 +10,7 @@ import libcst as cst
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.conditions import conditions_around
 from torchlint.semantic.code.flow import callees_of
-from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.names import dotted_text, last_part
 from torchlint.semantic.code.reaching import assigned_to
 from torchlint.semantic.code.scopes import base_names, method_of, scopes
 from torchlint.semantic.code.tree import attr_of, targets_of
@@ -231,7 +231,7 @@ def _learns_nothing(module: Module, cls: cst.ClassDef) -> bool:
         return False
     bodies = [each.body for each in scopes(module).lineage(cls)]
     calls = [each for body in bodies for each in module.within(body, cst.Call, nested=True)]
-    if any((dotted_text(c.func) or "").rpartition(".")[2] in _REGISTERS for c in calls):
+    if any(last_part(c.func) in _REGISTERS for c in calls):
         return False
     bound: list[cst.Assign | cst.AnnAssign] = [
         assign

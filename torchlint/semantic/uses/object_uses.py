@@ -15,7 +15,7 @@ import libcst as cst
 from torchlint.base.records import frozen
 from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.reaching import readers_of
-from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, has_star, keyword_of
+from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, has_star, keyword_of, literal
 from torchlint.semantic.device.host_reads import host_copy
 from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.module import Module
@@ -141,14 +141,12 @@ def binding_uses(
     return search.found
 
 
-def literal_key(node: cst.CSTNode | None) -> Key | None:
+def written_key(node: cst.CSTNode | None) -> Key | None:
     """Return the one number from the front, or the one text, by which a subscript takes a part of a
     container."""
     match node:
         case cst.Subscript(slice=[cst.SubscriptElement(cst.Index(star="" | None, value=index))]):
-            if isinstance(index, (cst.Integer, cst.SimpleString)):
-                key = index.evaluated_value
-                return key if isinstance(key, (int, str)) else None
+            return literal(index)
     return None
 
 
@@ -180,7 +178,7 @@ def _taken_apart(module: Module, read: cst.Name) -> bool:
     above = module.parent(read)
     match above:
         case cst.Subscript(value) if value is read:
-            return literal_key(above) is not None and not is_stored(module, above)
+            return written_key(above) is not None and not is_stored(module, above)
         case cst.Assign([cst.AssignTarget(cst.Tuple(elements))]):
             return all(isinstance(each, cst.Element) for each in elements)
     return False
@@ -241,7 +239,7 @@ class _Search(ValueSearch):
             count = len(target.elements) if isinstance(target, cst.Tuple) else 0
             if isinstance(self.taken, int) and self.taken < count:
                 self.part(target, self.taken, count, above)
-        elif literal_key(above) == self.taken:
+        elif written_key(above) == self.taken:
             self.value(read)
         self._way = before
 
@@ -350,8 +348,7 @@ class _Search(ValueSearch):
         ):
             self.unknown(call)
             return
-        method = isinstance(call.func, cst.Attribute) and self.module.class_of(function) is not None
-        name = parameter_of(self.module, function, call, arg, method)
+        name = parameter_of(self.module, function, call, arg)
         if name is None:
             self.unknown(call)
             return

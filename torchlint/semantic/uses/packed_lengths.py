@@ -6,12 +6,10 @@ import libcst as cst
 
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.reaching import readers_of
-from torchlint.semantic.code.tree import Function
+from torchlint.semantic.code.tree import keyword_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
-from torchlint.semantic.values.definitions_behind import functions, method
-from torchlint.semantic.values.inferred import inferred
-from torchlint.semantic.values.value import Value
+from torchlint.semantic.values.definitions_behind import reached
 
 _PACKERS = (
     "torch.nn.utils.rnn.pack_padded_sequence",
@@ -26,57 +24,24 @@ _PACKERS = (
 def becomes_lengths(module: Module, node: cst.CSTNode) -> bool:
     """Say whether an expression is given to ``pack_padded_sequence`` as its lengths, here or by a
     function or method of the project."""
-    above = module.parent(node)
-    while isinstance(above, (cst.Attribute, cst.Call)):
-        node, above = above, module.parent(above)  # ``lengths.long().to(device)``
+    above = module.parent(module.chain_around(node))  # ``lengths.long().to(device)``
     match above:
-        case cst.Arg():
-            call = module.parent(above)
-            return isinstance(call, cst.Call) and _becomes_lengths_there(module, call, above)
+        case cst.Arg() if isinstance(call := module.parent(above), cst.Call):
+            return _becomes_lengths_there(module, call, above)
         case cst.Assign([cst.AssignTarget(cst.Name(name))]):
             return any(becomes_lengths(module, read) for read in readers_of(module, above, name))
     return False
 
 
 def _becomes_lengths_there(module: Module, call: cst.Call, arg: cst.Arg) -> bool:
-    keyword = arg.keyword.value if arg.keyword is not None else None
-    position = list(call.args).index(arg)
     if module.name(call.func) in _PACKERS:
-        return keyword in ("lengths", "batch_sizes") or (keyword is None and position == 1)
-    if arg.star:
-        return False
+        second = arg.keyword is None and list(call.args).index(arg) == 1
+        return second or keyword_of(arg) in ("lengths", "batch_sizes")
     return any(
         becomes_lengths(where, read)
-        for where, function in _reached(module, call)
+        for where, function in reached(module, call)
         if isinstance(function, cst.FunctionDef)
-        for name in _parameter(function, keyword, position)
+        for name, given in where.bind(function, call).items()
+        if given is arg.value
         for read in reads_of(where, function, name)
     )
-
-
-def _reached(module: Module, call: cst.Call) -> list[tuple[Module, Function]]:
-    """Return the functions that a call runs, each with its file; an object that is called, as
-    ``self(x)``, runs its class's forward."""
-    found = functions(module, call)
-    if found:
-        return found
-    cls = module.class_of(call)
-    match call.func:
-        case cst.Name("self") if cls is not None:
-            run = method(module, Value("object", node=cls), "forward")
-        case cst.Attribute(receiver, cst.Name(name)):
-            run = method(module, inferred(module, receiver), name) or method(
-                module, inferred(module, call.func), "forward"
-            )
-        case _:
-            run = method(module, inferred(module, call.func), "forward")
-    return [run] if run is not None else []
-
-
-def _parameter(function: cst.FunctionDef, keyword: str | None, position: int) -> list[str]:
-    """Return the name under which a function gets an argument, if it does."""
-    if keyword is not None:
-        return [keyword]
-    names = [each.name.value for each in function.params.params]
-    names = names[1:] if names[:1] == ["self"] else names
-    return names[position : position + 1]

@@ -8,11 +8,11 @@ from collections.abc import Collection, Iterable, Iterator, Set
 
 import libcst as cst
 
-from torchlint.semantic.code.calls import bind, keyword_argument
+from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.code.tree import LOOPS, argument_for, method_called
-from torchlint.semantic.device.host_reads import host_copy, scalar_reads
+from torchlint.semantic.code.tree import LOOPS, argument_for, method_called, root_of
+from torchlint.semantic.device.host_reads import copies_around, host_copy, scalar_reads
 from torchlint.semantic.device.possible_waits import (
     ALL_WORK,
     SCALED,
@@ -34,12 +34,7 @@ from torchlint.semantic.time.loops import LoopKind, loop_kind
 from torchlint.semantic.time.runs import runs_model
 from torchlint.semantic.time.step_overhead import backward_reads
 from torchlint.semantic.torch import ops
-from torchlint.semantic.uses.host_needs import (
-    decides,
-    needed_at_once,
-    reads_inside,
-    sizes,
-)
+from torchlint.semantic.uses.host_needs import decides, needed_at_once, reads_inside, sizes
 from torchlint.semantic.uses.iteration_places import (
     _Place,
     asked_first,
@@ -52,8 +47,8 @@ from torchlint.semantic.uses.iteration_places import (
     nearest,
     starts_work,
 )
-from torchlint.semantic.uses.network_waits import called_object, chosen, network_wait
-from torchlint.semantic.values.definitions_behind import functions
+from torchlint.semantic.uses.network_waits import chosen, network_wait
+from torchlint.semantic.values.definitions_behind import reached
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
 from torchlint.semantic.values.value import CPU, OF_NETWORKS
@@ -146,7 +141,7 @@ def before_many_runs(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
 def _decodes(module: Module, call: cst.Call) -> bool:
     """Say whether the only function that a call may reach always comes to a loop each turn of which
     runs a model."""
-    found = functions(module, call) or called_object(module, call)
+    found = reached(module, call)
     if len(found) != 1:
         return False
     where, function = found[0]
@@ -332,7 +327,7 @@ def _copies_inside(
     if reached is None:
         return []
     where, function = reached
-    bound = bind(function, call, where.class_of(function) is not None)
+    bound = where.bind(function, call)
     works = not anywhere and starts_work(module, call)
     found: list[cst.Call] = []
     for each in where.within(function.body, cst.Call):
@@ -513,7 +508,7 @@ def _reads_inside(
     if reached is None:
         return []
     where, function = reached
-    bound = bind(function, call, where.class_of(function) is not None)
+    bound = where.bind(function, call)
     there = frozenset(name for name, value in bound.items() if _is_there(module, value, given))
     asked = {} if function.name.value == "forward" else bound
     own = own or where is not module
@@ -537,7 +532,7 @@ def _reads_inside(
 @question()
 def _function_reached(module: Module, call: cst.Call) -> tuple[Module, cst.FunctionDef] | None:
     """Return the only function of the project that a call may reach."""
-    match functions(module, call) or called_object(module, call):
+    match reached(module, call):
         case [(where, cst.FunctionDef() as function)]:
             return where, function
     return None
@@ -565,9 +560,7 @@ def _may_be_there(
 ) -> bool:
     """Say whether something may be a tensor on the device: of what a function of another file is
     given it is only what is known to be `there`."""
-    root: cst.CSTNode = read
-    while isinstance(root, (cst.Attribute, cst.Subscript, cst.Call)):
-        root = root.func if isinstance(root, cst.Call) else root.value
+    root = root_of(read)
     if isinstance(root, cst.Name) and root.value in bound:
         return root.value in there
     value = inferred(where, read)
@@ -615,7 +608,6 @@ def _reads(module: Module, place: cst.Call | cst.If) -> bool:
         and any(
             comes_to(module, each, arm) and _reads_number(module, each)
             for each in module.within(arm, cst.Call)
-            if isinstance(each, cst.Call)
         )
         for arm in arms
     )
@@ -676,12 +668,8 @@ def _copied_by(module: Module, call: cst.Call) -> Iterator[cst.BaseExpression]:
 def _copy_of(module: Module, read: cst.Name) -> cst.CSTNode:
     """Return the outermost of the calls without arguments that a name's methods are,
     ``x.detach().cpu()``, or that in it which copies."""
-    node: cst.CSTNode = read
-    while isinstance(above := module.parent(node), (cst.Attribute, cst.Call)):
-        node = above
-        if isinstance(node, cst.Call) and host_copy(module, node) is not None:
-            break
-    return node
+    copies = copies_around(module, read, cst.Attribute, cst.Call)
+    return next(copies, module.chain_around(read))
 
 
 def _name_behind(tensor: cst.BaseExpression) -> cst.Name | None:
@@ -701,13 +689,8 @@ def _name_behind(tensor: cst.BaseExpression) -> cst.Name | None:
 def goes_on_elsewhere(module: Module, call: cst.Call) -> bool:
     """Say whether a call copies a tensor to the host for other code than torch's: as an array or a
     list."""
-    whole: cst.CSTNode = call
-    while isinstance(above := module.parent(whole), (cst.Attribute, cst.Call)):
-        whole = above
-    return host_copy(module, call) is not None and inferred(module, whole).kind in (
-        "ndarray",
-        "list",
-    )
+    whole = inferred(module, module.chain_around(call))
+    return host_copy(module, call) is not None and whole.kind in ("ndarray", "list")
 
 
 def _gives_work(module: Module, call: cst.Call) -> bool:

@@ -16,10 +16,9 @@ from torchlint.semantic.module import Module
 from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
-from torchlint.semantic.uses.network_waits import called_object
 from torchlint.semantic.uses.object_uses import ObjectUse, Way, binding_uses
 from torchlint.semantic.uses.plain_numbers import is_python_number
-from torchlint.semantic.values.definitions_behind import functions
+from torchlint.semantic.values.definitions_behind import reached
 from torchlint.semantic.values.inferred import inferred
 
 _REDUCES = regex(r"reduce|broadcast")
@@ -265,9 +264,9 @@ def _is_fresh(module: Module, made: cst.CSTNode, name: str) -> bool:
     match made:
         case cst.Assign([cst.AssignTarget(cst.Name())], value):
             return _is_computed(module, value) or _is_back_propagated(module, made, name)
-        case cst.Assign([cst.AssignTarget(cst.Tuple(parts))]):
+        case cst.Assign([cst.AssignTarget(cst.Tuple(parts))], cst.Call() as call):
             places = [i for i, part in enumerate(parts) if is_name(part.value, name)]
-            behind = _reached(module, made.value) if len(places) == 1 else []
+            behind = reached(module, call) if len(places) == 1 else []
             return len(behind) == 1 and _computes_all(*behind[0], part=places[0], of=len(parts))
     return False
 
@@ -279,7 +278,7 @@ def _is_back_propagated(module: Module, made: cst.Assign, name: str) -> bool:
     loop = module.loop(made)
     if not isinstance(loop, LOOPS) or not isinstance(made.value, cst.Call):
         return False
-    if _reached(module, made.value):
+    if reached(module, made.value):
         return False
     for call in module.within(loop.body, cst.Call):
         match call:
@@ -291,13 +290,6 @@ def _is_back_propagated(module: Module, made: cst.Assign, name: str) -> bool:
                 if is_name(loss, name) and definitions_of(module, loss) == [made]:
                     return not said_somewhere(module, Holds(_CAPTURES))
     return False
-
-
-def _reached(module: Module, call: cst.BaseExpression) -> list[tuple[Module, Function]]:
-    """Return the functions of the project that a call may reach."""
-    if not isinstance(call, cst.Call):
-        return []
-    return functions(module, call) or [*called_object(module, call)]
 
 
 def _is_computed(module: Module, value: cst.BaseExpression) -> bool:
@@ -314,7 +306,7 @@ def _is_computed(module: Module, value: cst.BaseExpression) -> bool:
             method = func.attr.value if isinstance(func, cst.Attribute) and not name else ""
             if inferred(module, value).kind == "tensor" and method in ops.COMPUTING_METHODS:
                 return True
-            behind = _reached(module, value)
+            behind = reached(module, value)
             return len(behind) == 1 and _computes_all(*behind[0])
     return False
 

@@ -12,7 +12,6 @@ from abc import ABC, abstractmethod
 import libcst as cst
 
 from torchlint.semantic.code.bindings import names_of_outer_scopes
-from torchlint.semantic.code.calls import bind
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.reaching import readers_of
 from torchlint.semantic.module import Module
@@ -154,11 +153,11 @@ class ValueSearch(ABC):
 
 
 def parameter_of(
-    module: Module, function: cst.FunctionDef, call: cst.Call, arg: cst.Arg, method: bool
+    module: Module, function: cst.FunctionDef, call: cst.Call, arg: cst.Arg
 ) -> str | None:
     """Return the parameter of a function that an argument of its call is bound to; None where that
     is not one, or where the function yields."""
-    passed = bind(function, call, method)
+    passed = module.bind(function, call)
     names = [name for name, value in passed.items() if value is arg.value]
     yields = any(True for _ in module.within(function, cst.Yield))
     return names[0] if len(names) == 1 and not (arg.star or yields) else None

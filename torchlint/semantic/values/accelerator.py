@@ -112,7 +112,7 @@ def on_accelerator(module: Module) -> bool:
         return module.accelerator != "cpu"
     if stays_on_host(module) or _chooses_cpu(module) or _asks_for_no_device(module):
         return False
-    classes = (node for node in module.nodes(cst.ClassDef) if isinstance(node, cst.ClassDef))
+    classes = module.nodes(cst.ClassDef)
     return (
         any(scopes(module).is_module(c) or scopes(module).is_optimizer(c) for c in classes)
         or _ACCEL.search(module.text.lower()) is not None

@@ -76,7 +76,7 @@ def _beside(tree: Tree, owner: cst.CSTNode, trained: Collection[str]) -> Iterato
     """Yield the names to which one call gives what comes with a loss, and those of mappings of
     which a sum is back-propagated."""
     for node in tree.within(owner, cst.Assign):
-        if not isinstance(node, cst.Assign) or not isinstance(node.value, cst.Call):
+        if not isinstance(node.value, cst.Call):
             continue
         match node.targets[0].target:
             case cst.Tuple(elements):
@@ -101,7 +101,7 @@ def trained_names(tree: Tree, names: Names, owner: cst.CSTNode) -> dict[str, boo
         return {}
     found = dict.fromkeys(todo, True)
     for call in tree.within(owner, cst.Call):
-        for operand, _ in _criticised(call, names) if isinstance(call, cst.Call) else ():
+        for operand, _ in _criticised(call, names):
             if operand not in found:
                 found[operand] = False
                 todo.append(operand)

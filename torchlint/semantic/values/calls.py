@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 import libcst as cst
 
-from torchlint.semantic.code.calls import bind
 from torchlint.semantic.code.iterated import hands_out
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.tree import has_star, is_name, method_called, parameters_of
@@ -133,7 +132,7 @@ class Calls(Functions):
 
     def _host(self, function: cst.FunctionDef, node: cst.Call) -> bool:
         """Say whether a function that chooses a device gives the CPU for what a call passes."""
-        passed = bind(function, node, self.values.scopes.is_method(function))
+        passed = self.values.tree.bind(function, node)
         given = {
             name: passed_constant(expr, self.recorded.get(expr, UNKNOWN))
             for name, expr in passed.items()
@@ -146,7 +145,7 @@ class Calls(Functions):
         names = merged(self.values.tree, function)
         if names is None:
             return
-        passed = bind(function, node, self.values.scopes.is_method(function))
+        passed = self.values.tree.bind(function, node)
         into, source = (passed.get(name) for name in names)
         text = dotted_text(into) if into is not None else None
         if into is None or source is None or text is None:
@@ -182,7 +181,7 @@ class Calls(Functions):
         its calls at once."""
         if not isinstance(function, cst.FunctionDef) or not self._has_budget():
             return found
-        passed = bind(function, node, self.values.scopes.is_method(function))
+        passed = self.values.tree.bind(function, node)
         values = {name: self.recorded.get(expr, UNKNOWN) for name, expr in passed.items()}
         given = {
             name: v
@@ -293,7 +292,7 @@ class Calls(Functions):
         bases = self.values.scopes.base_names(cls)
         parameter = hands_out(self.values.tree, self.values.scopes, cls)
         init = self.values.scopes.method(cls, "__init__") if parameter is not None else None
-        given = bind(init, node, True).get(parameter or "") if init is not None else None
+        given = self.values.tree.bind(init, node).get(parameter or "") if init is not None else None
         if given is not None and (iterated := self.recorded.get(given, UNKNOWN)).kind in ITERATED:
             return iterated
         if self.values.scopes.is_module(cls):
@@ -367,7 +366,7 @@ class Calls(Functions):
         if not isinstance(cls, cst.ClassDef) or set(scopes.base_names(cls)) != {"torch.nn.Module"}:
             return True
         for call in self.values.tree.within(cls, cst.Call, nested=True):
-            func = call.func if isinstance(call, cst.Call) else None
+            func = call.func
             area, _, made = (names.name(func) or "").rpartition(".")
             if (area == "torch.nn" and made[:1].isupper()) or scopes.local_class(func) is not None:
                 return True
@@ -400,7 +399,7 @@ class Calls(Functions):
         forward = self._of_class(module, "forward")
         if forward is None or self._moves_inputs(module):
             return False
-        passed = bind(forward, node, True)
+        passed = self.values.tree.bind(forward, node)
         given = ((name, self.recorded.get(value, UNKNOWN)) for name, value in passed.items())
         return any(
             each.tensor and each.device == CPU and each.rank != 0 and not called(name, LENGTHS)

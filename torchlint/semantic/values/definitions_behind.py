@@ -19,7 +19,7 @@ from torchlint.semantic.code.scopes import local_class, method_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.question import question
-from torchlint.semantic.values.inferred import classes_of_instance
+from torchlint.semantic.values.inferred import classes_of_instance, inferred
 from torchlint.semantic.values.kept import MUTATORS
 from torchlint.semantic.values.value import Value
 
@@ -71,6 +71,21 @@ def functions(module: Module, call: cst.Call) -> list[tuple[Module, Function]]:
             inherited = method(module, Value("object", node=cls), name) if cls is not None else None
             return [inherited] if inherited is not None else []
     return []
+
+
+def reached(module: Module, call: cst.Call) -> list[tuple[Module, Function]]:
+    """Return the functions of the project that a call may run: those of `functions`, else the
+    method of an object that it calls, or the one by which an object is called."""
+    if known := functions(module, call):
+        return known
+    match call.func:
+        case cst.Attribute(receiver, cst.Name(name)) if (
+            own := method(module, inferred(module, receiver), name)
+        ) is not None:
+            return [own]
+    value = inferred(module, call.func)
+    found = method(module, value, "forward" if value.kind == "module" else "__call__")
+    return [found] if found is not None else []
 
 
 def named(

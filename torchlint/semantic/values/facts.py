@@ -316,7 +316,7 @@ class Values(Budgeted, Roles):
         values among that."""
         asked: dict[str, set[str]] = {}
         for node in self.tree.within(owner, cst.Attribute):
-            if isinstance(node, cst.Attribute) and isinstance(node.value, cst.Name):
+            if isinstance(node.value, cst.Name):
                 asked.setdefault(node.value.value, set()).add(node.attr.value)
         return frozenset(
             name
@@ -332,15 +332,12 @@ class Values(Budgeted, Roles):
         named = (
             node.value.value
             for node in self.tree.within(owner, cst.Attribute)
-            if isinstance(node, cst.Attribute)
-            and isinstance(node.value, cst.Name)
-            and node.attr.value == "__name__"
+            if isinstance(node.value, cst.Name) and node.attr.value == "__name__"
         )
         return frozenset(named) | frozenset(
             node.left.value
             for node in self.tree.within(owner, cst.Comparison)
-            if isinstance(node, cst.Comparison)
-            and isinstance(node.left, cst.Name)
+            if isinstance(node.left, cst.Name)
             and len(table.get(node.left.value, ())) <= 1
             and evidence.is_text(node.comparisons[0].comparator)
         )
@@ -450,8 +447,8 @@ class Values(Budgeted, Roles):
         if self._made is None:
             self._made = {}
             for call in self.tree.nodes(cst.Call):
-                made = self.scopes.local_class(call.func) if isinstance(call, cst.Call) else None
-                if made is not None and isinstance(call, cst.Call):
+                made = self.scopes.local_class(call.func)
+                if made is not None:
                     self._made.setdefault(made, []).append(call)
         return self._made.get(cls, [])
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.names import dotted_text, last_part
 from torchlint.semantic.code.tree import is_name, keyword_of, positional
 from torchlint.semantic.torch import dtypes, ops
 from torchlint.semantic.torch.spelling import RANK, called
@@ -71,7 +71,7 @@ def target_device(calls: Calls, node: cst.Call, args: list[Value]) -> str | None
             if (
                 found is None
                 and value.kind in ("?", "plain")
-                and called((dotted_text(arg.value) or "").rpartition(".")[2], RANK)
+                and called(last_part(arg.value), RANK)
             ):
                 return CUDA
             return found

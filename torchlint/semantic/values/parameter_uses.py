@@ -10,19 +10,12 @@ from typing import Protocol
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.semantic.code.calls import bind
 from torchlint.semantic.code.flow import Flow
 from torchlint.semantic.code.names import Names, dotted_text
 from torchlint.semantic.code.scopes import Scopes
-from torchlint.semantic.code.tree import Tree, attr_of, is_name
+from torchlint.semantic.code.tree import Tree, attr_of, is_name, root_of
 from torchlint.semantic.torch import ops
-from torchlint.semantic.torch.spelling import (
-    BATCH,
-    META,
-    OPTIONS,
-    SPECIAL_TOKEN,
-    called,
-)
+from torchlint.semantic.torch.spelling import BATCH, META, OPTIONS, SPECIAL_TOKEN, called
 from torchlint.semantic.values import sharing
 from torchlint.semantic.values.value import ACCEL, Value
 
@@ -76,7 +69,6 @@ def used_by_key(code: Code, function: cst.FunctionDef) -> set[str]:
     vocabularies: set[str] = set()
     tensors: set[str] = set()
     for node in code.tree.within(function, cst.Subscript):
-        assert isinstance(node, cst.Subscript)
         index = node.slice[0].slice
         key = index.value if isinstance(index, cst.Index) else None
         if (
@@ -143,7 +135,6 @@ def used_as_sizes(code: Code, function: cst.FunctionDef) -> frozenset[str]:
     lists of numbers."""
     out: set[str] = set()
     for call in code.tree.within(function, cst.Call):
-        assert isinstance(call, cst.Call)
         name = code.names.name(call.func)
         if name not in _LAYERS or name.startswith("torch.nn.Transformer"):
             continue  # Those of a transformer take layers as well.
@@ -160,7 +151,7 @@ def role_device(code: Code, function: cst.FunctionDef, depth: int = 2) -> str | 
     loss that only these call.
     """
     name = function.name.value
-    if code.scopes.is_method(function):
+    if code.tree.is_method(function):
         cls = code.scopes.tree.class_of(function)
         loss = code.scopes.is_loss(cls)
         if (
@@ -198,8 +189,8 @@ def moved_to_device(code: Code, function: cst.FunctionDef, depth: int) -> set[st
     for call in code.tree.within(function, cst.Call):
         match call:
             case cst.Call(cst.Attribute(part, cst.Name("to" | "cuda"))):
-                while isinstance(part, cst.Subscript):
-                    part = part.value  # A part of a batch, ``features[key].to(self.device)``.
+                # Of a part of a batch, ``features[key].to(self.device)``, the batch.
+                part = root_of(part, cst.Subscript)
                 words = code.tree.within(call, cst.Name, cst.SimpleString)
                 device = any(_DEVICE.search(getattr(word, "value", "")) for word in words)
                 if device and isinstance(part, cst.Name):
@@ -207,7 +198,7 @@ def moved_to_device(code: Code, function: cst.FunctionDef, depth: int) -> set[st
         for callee in code.flow.callees(call) if depth else ():
             if isinstance(callee, cst.FunctionDef):
                 moved = moved_to_device(code, callee, depth - 1)
-                given = bind(callee, call, code.scopes.is_method(callee))
+                given = code.tree.bind(callee, call)
                 handed = (dotted_text(value) for key, value in given.items() if key in moved)
                 found |= {name for name in handed if name is not None}
     return found
@@ -219,7 +210,6 @@ def used_as_tensor(code: Code, function: cst.FunctionDef) -> frozenset[str]:
     out = set(code.uses(function))
     any_torch = False
     for call in code.tree.within(function, cst.Call):
-        assert isinstance(call, cst.Call)
         name = code.names.name(call.func)
         any_torch = any_torch or (name is not None and name.startswith("torch."))
         torch_function = (
@@ -239,12 +229,11 @@ def used_as_tensor(code: Code, function: cst.FunctionDef) -> frozenset[str]:
         if torch_function and name in _JOINS:
             together = sharing.operands(name.rpartition(".")[2], call)
             out.update(each.value for each in together if isinstance(each, cst.Name))
-    cls = code.scopes.tree.class_of(function) if code.scopes.is_method(function) else None
+    cls = code.scopes.tree.class_of(function) if code.tree.is_method(function) else None
     forward = code.scopes.is_module(cls) or (
         any_torch and code.scopes.is_loss(cls) and role_device(code, function) is not None
     )
     for node in code.tree.within(function, cst.Attribute):
-        assert isinstance(node, cst.Attribute)
         if node.attr.value in _CALLED and not _is_called(code, node):
             continue  # ``x.size`` is a number of NumPy's, ``stats.std`` may be anything's
         if node.attr.value in _TENSOR_USES or (forward and node.attr.value in _ARRAY_USES):

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, TypeVar
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.semantic.code.calls import bind, parameters_by_place
 from torchlint.semantic.code.handed_classes import hands_on
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import own_method
@@ -26,11 +25,7 @@ from torchlint.semantic.code.tree import (
 )
 from torchlint.semantic.elsewhere import Definition
 from torchlint.semantic.torch import names as torch_names
-from torchlint.semantic.torch.spelling import (
-    CLASS,
-    DEVICE,
-    called,
-)
+from torchlint.semantic.torch.spelling import CLASS, DEVICE, called
 from torchlint.semantic.values.narrowing import Told, is_other, told
 from torchlint.semantic.values.parameter_uses import (
     moved_to_device,
@@ -84,7 +79,7 @@ class Parameters:
     def __init__(self, values: Values, function: cst.FunctionDef) -> None:
         self._values = values
         self._function = function
-        self._method = values.scopes.is_method(function)
+        self._method = values.tree.is_method(function)
         star = function.params.star_arg
         self._star = star.name.value if isinstance(star, cst.Param) else None
         params = parameters_of(function)
@@ -275,7 +270,7 @@ class Parameters:
         """Say whether the function makes an object that code of its class in another file may take
         to a device of its own: ``def to(self, device): self.device = device``."""
         tree, scopes = self._values.tree, self._values.scopes
-        cls = tree.class_of(self._function) if scopes.is_method(self._function) else None
+        cls = tree.class_of(self._function) if tree.is_method(self._function) else None
         outside = self._values.names.outside
         return cls is not None and any(
             own.name.value == each.name and own_method(module, own, "to") is not None
@@ -315,7 +310,7 @@ class Parameters:
             return False
         if is_other(self._values.names, param.annotation.annotation):
             return True
-        said = {each.value for each in self._values.tree.within(param.annotation, cst.Name)}
+        said = self._values.tree.names_in(param.annotation)
         return bool(said & _PYTHON) and not any("ensor" in each for each in said)
 
     def _counts(self, param: cst.Param) -> bool:
@@ -475,7 +470,7 @@ class Parameters:
         sites = self._values.flow.sites(self._function)
         passed: dict[str, list[cst.BaseExpression]] = {}
         for site in sites if len(sites) <= _MAX_SITES else ():
-            for name, expr in bind(self._function, site, self._method).items():
+            for name, expr in self._values.tree.bind(self._function, site).items():
                 passed.setdefault(name, []).append(expr)
         return passed
 
@@ -526,7 +521,7 @@ def _bound(names: list[str], given: Sequence[tuple[str, T]]) -> dict[str, T]:
 def _framework_batch(values: Values, function: cst.FunctionDef) -> str | None:
     """Return the parameter in which Lightning or transformers' Trainer hands over a batch that is
     on the device."""
-    cls = values.scopes.tree.class_of(function) if values.scopes.is_method(function) else None
+    cls = values.scopes.tree.class_of(function) if values.tree.is_method(function) else None
     if cls is None:
         return None
     names = [p.name.value for p in function.params.params[1:]]
@@ -601,7 +596,7 @@ def rest(values: Values, function: cst.FunctionDef, site: cst.Call, budget: int)
     itself."""
     if has_star(site):
         return UNKNOWN
-    taken = len(parameters_by_place(function, site, values.scopes.is_method(function)))
+    taken = len(values.tree.parameters_by_place(function, site))
     plain = positional(site)[taken:]
     items = tuple(values.value(each, budget) for each in plain)
     return Value("tuple", item=join_all(list(items)), items=items)

@@ -172,7 +172,7 @@ class Parts(Calls):
         if kept is not None or holder.kind == "plain":
             return kept or PLAIN
         if holder.items is not None and isinstance(index, cst.Integer):
-            position = int(index.value, 0)
+            position = index.evaluated_value
             return holder.items[position] if position < len(holder.items) else UNKNOWN
         if holder.kind == "dict" and key is not None:
             kept = holder.under(key) or records.stored(self.values, node, key, self.budget)

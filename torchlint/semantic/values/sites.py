@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.semantic.code.calls import bind
 from torchlint.semantic.values import params
 from torchlint.semantic.values.value import UNKNOWN, Value
 
@@ -28,8 +27,8 @@ def seen_from(
 
 def passed(values: Values, function: cst.FunctionDef, site: cst.Call) -> dict[str, Value]:
     """Return the values that a call passes, by parameter; what is left for ``*args`` as a tuple."""
-    method = values.scopes.is_method(function)
-    given = {name: values.value(expr, _FUEL) for name, expr in bind(function, site, method).items()}
+    bound = values.tree.bind(function, site)
+    given = {name: values.value(expr, _FUEL) for name, expr in bound.items()}
     star = function.params.star_arg
     if isinstance(star, cst.Param):
         given[star.name.value] = params.rest(values, function, site, _FUEL)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torchlint.semantic.code.calls import bind, parameters_by_place
 from torchlint.semantic.code.flow import callees_of
-from torchlint.semantic.code.tree import is_name, positional_parameters
+from torchlint.semantic.code.tree import Tree, is_name, positional_parameters
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.values.inferred import inferred
@@ -28,16 +27,16 @@ def _may_reach(module: Module, function: cst.FunctionDef, call: cst.Call) -> boo
             return False
         case cst.Attribute(owner) if module.name(call.func) is None:
             known = inferred(module, owner).kind not in ("module", "object", "?")
-            return not known and not callees_of(module, call) and _fits(function, call)
+            return not known and not callees_of(module, call) and _fits(module.tree, function, call)
     return False
 
 
-def _fits(function: cst.FunctionDef, call: cst.Call) -> bool:
+def _fits(tree: Tree, function: cst.FunctionDef, call: cst.Call) -> bool:
     """Say whether a method takes what a call passes."""
     if function.decorators or any(arg.star for arg in call.args):
         return True
     needed = {each.name.value for each in positional_parameters(function)[1:] if not each.default}
     given = sum(arg.keyword is None for arg in call.args)
-    most = len(parameters_by_place(function, call, True))
+    most = len(tree.parameters_by_place(function, call))
     more = isinstance(function.params.star_arg, cst.Param)
-    return needed <= bind(function, call, True).keys() and (more or given <= most)
+    return needed <= tree.bind(function, call).keys() and (more or given <= most)

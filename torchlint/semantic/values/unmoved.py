@@ -172,12 +172,8 @@ def _trains(flow: Flow, given: cst.Return) -> bool:
 
 def _is_chained(flow: Flow, node: cst.BaseExpression) -> bool:
     """Say whether what is asked of a part of a network moves nothing either."""
-    above = flow.tree.parents.get(node)
-    while isinstance(above, (cst.Attribute, cst.Call, cst.Subscript)):
-        if attr_of(above) in _MOVES:
-            return False
-        above = flow.tree.parents.get(above)
-    return True
+    _, *around = flow.tree.links_around(node)
+    return _MOVES.isdisjoint(map(attr_of, around))
 
 
 def _attribute_stays(flow: Flow, kept: cst.Attribute, depth: int) -> bool:
@@ -221,6 +217,6 @@ def _passed_on(
     if arg.keyword is not None:
         return _is_unmoved(flow, function, arg.keyword.value, depth - 1)
     names = [each.name.value for each in function.params.params]
-    names = names[1:] if flow.scopes.is_method(function) else names
+    names = names[1:] if flow.tree.is_method(function) else names
     at = list(call.args).index(arg)
     return at < len(names) and _is_unmoved(flow, function, names[at], depth - 1)

@@ -52,7 +52,7 @@ def _changes(module: Module, region: cst.CSTNode, model: cst.BaseExpression) -> 
             case _:
                 continue
         if any(_is_part(module, part, known) for part in (source, *_handed(source))):
-            known |= {name.value for one in targets for name in module.within(one, cst.Name)}
+            known |= module.names_in(*targets)
     for place in module.within(region, cst.Call, cst.AssignTarget, cst.AugAssign, cst.WithItem):
         if _changes_here(module, place, known):
             return True

@@ -9,7 +9,6 @@ import libcst as cst
 from torchlint.base.regex import regex
 from torchlint.rule import Module
 from torchlint.semantic.code.bindings import sole_definition
-from torchlint.semantic.code.calls import bind
 from torchlint.semantic.code.flow import call_sites
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
@@ -50,8 +49,7 @@ def each_item(module: Module, node: cst.BaseExpression) -> bool:
 
 
 def _given_items(module: Module, function: cst.FunctionDef, names: set[str]) -> bool:
-    method = module.class_of(function) is not None
-    given = (bind(function, site, method) for site in call_sites(module, function))
+    given = (module.bind(function, site) for site in call_sites(module, function))
     return any(each_item(module, args[name]) for args in given for name in names if name in args)
 
 
@@ -68,7 +66,7 @@ def regions_of(
     for function in found.parameters.keys() - seen:
         yield function.body, beside
         for site in call_sites(module, function):
-            args = bind(function, site, module.class_of(function) is not None)
+            args = module.bind(function, site)
             inner = beside if dotted_text(beside) in args else _wrapped(module, beside)
             outer = args.get(dotted_text(inner) or "", inner)
             for name in found.parameters[function] & args.keys():
@@ -175,4 +173,4 @@ def _is_handful(module: Module, bound: cst.BaseExpression) -> bool:
     if scope is not None and isinstance(bound, cst.Name):
         params = parameters_of(scope)
         bound = next((p.default for p in params if p.name.value == bound.value), None) or bound
-    return isinstance(bound, cst.Integer) and int(bound.value) < _HANDFUL
+    return isinstance(bound, cst.Integer) and bound.evaluated_value < _HANDFUL

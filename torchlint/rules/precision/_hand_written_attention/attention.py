@@ -12,7 +12,7 @@ from torchlint.base.regex import regex
 from torchlint.rule import Module, inferred, keyword_argument
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of, uses_of
-from torchlint.semantic.code.tree import attr_of, method_called
+from torchlint.semantic.code.tree import attr_of, is_name, links, method_called
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.dropped_results import dropped_result
@@ -219,11 +219,8 @@ def _flat_operands(found: Operation) -> list[cst.BaseExpression]:
 
 
 def _own_attribute(node: cst.BaseExpression) -> bool:
-    while isinstance(node, (cst.Call, cst.Attribute, cst.Subscript)):
-        if isinstance(node, cst.Attribute) and dotted_text(node.value) == "self":
-            return True
-        node = node.func if isinstance(node, cst.Call) else node.value
-    return False
+    attributes = (at for at in links(node) if isinstance(at, cst.Attribute))
+    return any(is_name(each.value, "self") for each in attributes)
 
 
 def _contracts_last(equation: cst.BaseExpression) -> bool:

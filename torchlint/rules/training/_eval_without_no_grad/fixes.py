@@ -12,7 +12,7 @@ from torchlint.base.regex import regex
 from torchlint.rule import Fix, Module, NeedImport, NodeEdit, Remove, Replace, Safety, inferred
 from torchlint.semantic.code.flow import call_sites
 from torchlint.semantic.code.imports import name_for_module
-from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.names import last_part
 from torchlint.semantic.code.reaching import readers_of
 from torchlint.semantic.code.text import remarked
 from torchlint.semantic.code.tree import method_called
@@ -103,7 +103,7 @@ def _graph_is_unseen(module: Module, place: cst.CSTNode, *, leaves: bool = False
     ):
         return False
     return all(
-        not _TRAINS.search((dotted_text(call.func) or "").rpartition(".")[2])
+        not _TRAINS.search(last_part(call.func))
         and (
             (fate := graph_fate(module, call)) <= GraphOutcome.DROPPED
             or (leaves and fate is GraphOutcome.UNKNOWN and not _is_network(module, call))

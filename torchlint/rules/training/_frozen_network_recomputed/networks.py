@@ -23,6 +23,7 @@ from torchlint.semantic.time.autograd import no_grad
 from torchlint.semantic.torch import ops
 from torchlint.semantic.torch.names import DATALOADER
 from torchlint.semantic.uses.frozen import frozen_names
+from torchlint.semantic.uses.object_uses import written_key
 
 _RUNS = regex(r"^(forward|encode(_\w+)?|get_\w+_features|extract_features|forward_features)$")
 """Methods by which a frozen network is run, beside calling it."""
@@ -124,10 +125,10 @@ def _input(module: Module, node: cst.BaseExpression, loop: cst.For) -> str:
             return _input(module, inner, loop)
         case cst.Integer() | cst.Float() | cst.SimpleString() | cst.Name("True" | "False" | "None"):
             return "constant"
-        case cst.Subscript() if (key := _key(node)) is not None and isinstance(
+        case cst.Subscript() if (key := written_key(node)) is not None and isinstance(
             node.value, cst.Name
         ):
-            return _batch_part(module, node.value, key, loop)
+            return _batch_part(module, node.value, str(key), loop)
         case cst.Name():
             if _stays(module, node, loop):
                 return "constant"
@@ -168,22 +169,12 @@ def _may_train(module: Module, write: cst.CSTNode, name: str) -> bool:
 
 
 def _only_handed(module: Module, use: cst.Name) -> bool:
-    node: cst.CSTNode | None = module.parent(use)
-    while isinstance(node, (cst.Attribute, cst.Call)):
-        if isinstance(node, cst.Attribute) and node.attr.value not in _KEPT:
-            return False
-        node = module.parent(node)
-    call = module.parent(node) if isinstance(node, cst.Arg) else None
-    return isinstance(call, cst.Call) and runs_network(call) is not None
-
-
-def _key(node: cst.Subscript) -> str | None:
-    match node.slice:
-        case [cst.SubscriptElement(cst.Index(cst.SimpleString() as text))]:
-            return string(text)
-        case [cst.SubscriptElement(cst.Index(cst.Integer(number)))]:
-            return number
-    return None
+    call, chain = (
+        module.taker(module.chain_around(use)),
+        module.links_around(use, cst.Attribute, cst.Call),
+    )
+    kept = all(at.attr.value in _KEPT for at in chain if isinstance(at, cst.Attribute))
+    return kept and call is not None and runs_network(call) is not None
 
 
 def _batch_part(module: Module, name: cst.Name, key: str, loop: cst.For) -> str:
@@ -204,7 +195,7 @@ def _batch_part(module: Module, name: cst.Name, key: str, loop: cst.For) -> str:
     fixed = bool(given) and all(
         each is not None
         and is_fixed(module, each, fetch)
-        and not index & {read.value for read in module.within(each, cst.Name)}
+        and not index & module.names_in(each)
         and not _binds_any(module, each, fetch)
         for each in given
     )
@@ -213,7 +204,7 @@ def _batch_part(module: Module, name: cst.Name, key: str, loop: cst.For) -> str:
 
 def _binds_any(module: Module, node: cst.BaseExpression, fetch: cst.FunctionDef) -> bool:
     """Say whether a function binds one of the names in an expression."""
-    reads = {read.value for read in module.within(node, cst.Name)} - {"self"}
+    reads = module.names_in(node) - {"self"}
     return any(writes_of(module, fetch, read) for read in reads)
 
 

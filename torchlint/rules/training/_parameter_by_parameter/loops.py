@@ -11,13 +11,7 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.rule import Module, inferred
-from torchlint.semantic.code.tree import (
-    LOOPS,
-    is_name,
-    keyword_of,
-    method_called,
-    root_of,
-)
+from torchlint.semantic.code.tree import LOOPS, is_name, keyword_of, method_called, root_of
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import LoopSource, iteration_count, loop_sources
 from torchlint.semantic.time.step_overhead import parameter_names
@@ -353,7 +347,7 @@ def _step(
 def _between_devices(module: Module, copy: cst.Call) -> bool:
     """Say whether ``.copy_()`` goes from the host to a device or back, by what it is given or by
     the names: ``p.copy_(q, non_blocking=True)``, ``p.copy_(q.cpu())``, ``p.copy_(offloaded)``."""
-    names = {name.value for name in module.within(copy, cst.Name)}
+    names = module.names_in(copy)
     return (
         "cpu" in names
         or any(map(_HOST_NAME.search, names))
@@ -452,7 +446,7 @@ def _mentions(module: Module, node: cst.BaseExpression, names: _Names) -> bool:
 def _mentioned(module: Module, node: cst.BaseExpression, names: _Names) -> set[str]:
     """Return the parameters in an expression: by their names, or by what their keys are put
     into."""
-    found = {name.value for name in module.within(node, cst.Name) if name.value in names.tensors}
+    found = set(module.names_in(node) & names.tensors)
     for part in module.within(node, cst.Subscript):
         if _is_tensor(module, part, names):
             found.add(module.source_of(part))

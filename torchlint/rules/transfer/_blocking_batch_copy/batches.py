@@ -8,24 +8,17 @@ import re
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.rule import (
-    Module,
-    Transfer,
-    conditions_around,
-    inferred,
-    on_device,
-)
+from torchlint.rule import Module, Transfer, conditions_around, inferred, on_device
 from torchlint.rules.transfer._blocking_batch_copy.overlaps import changed_later
 from torchlint.rules.transfer._blocking_batch_copy.tensor_origins import lies_with_batch
-from torchlint.semantic.code.calls import bind
 from torchlint.semantic.code.flow import call_sites, writes_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of
-from torchlint.semantic.code.scopes import name_outside, scopes
+from torchlint.semantic.code.scopes import name_outside
 from torchlint.semantic.code.tree import DISPLAYS, attr_of, is_name, method_called, root_of
 from torchlint.semantic.data.datasets import takes_samples
 from torchlint.semantic.data.graphs import is_dgl_graph
-from torchlint.semantic.device.host_reads import host_copy
+from torchlint.semantic.device.host_reads import copies_around
 from torchlint.semantic.device.new_memory import in_new_memory, values_of_name
 from torchlint.semantic.device.transfers import (
     cast_before,
@@ -126,7 +119,7 @@ def _from_dataset(module: Module, source: cst.BaseExpression) -> bool:
     source = root_of(source, cst.Subscript)
     return isinstance(source, cst.Name) and any(
         isinstance(loop, cst.For)
-        and any(name.value == source.value for name in module.within(loop.target, cst.Name))
+        and source.value in module.names_in(loop.target)
         and takes_samples(module, loop)
         for loop in module.loops(source)
     )
@@ -156,8 +149,7 @@ def _given_by_callers(
     sites = [(module, site) for site in call_sites(module, function)]
     if (known := name_outside(module, function)) is not None:
         sites += module.outside.calling(Definition(module.path, known, ""))
-    method = scopes(module).is_method(function)
-    return [(where, bind(function, site, method).get(name)) for where, site in sites]
+    return [(where, module.bind(function, site).get(name)) for where, site in sites]
 
 
 @question(remember=False)
@@ -174,7 +166,8 @@ def only_copied_back(module: Module, call: cst.Call) -> bool:
     match module.small_statement(call):
         case cst.Assign([cst.AssignTarget(cst.Name(name))], value) as home if value is call:
             reads = readers_of(module, home, name)
-            return bool(reads) and all(_goes_back(module, read) for read in reads)
+            kinds = (cst.Attribute, cst.Call)
+            return bool(reads) and all(any(copies_around(module, r, *kinds)) for r in reads)
     return False
 
 
@@ -201,15 +194,6 @@ def never_read(module: Module, call: cst.Call) -> bool:
         and "locals" not in module.names_in(function)
         and not any(name in module.names_in(each) for each in inner)
     )
-
-
-def _goes_back(module: Module, read: cst.Name) -> bool:
-    node: cst.CSTNode = read
-    while isinstance(above := module.parent(node), (cst.Attribute, cst.Call)):
-        node = above
-        if isinstance(node, cst.Call) and host_copy(module, node) is not None:
-            return True
-    return False
 
 
 def _there_already(module: Module, transfer: Transfer) -> bool:
@@ -263,7 +247,7 @@ def _handed_in(module: Module, source: cst.BaseExpression) -> bool:
     around = module.loops(source)
     for loop in around:
         if isinstance(loop, cst.For):
-            given.update(n.value for n in module.within(loop.target, cst.Name))
+            given.update(module.names_in(loop.target))
     moved = {each for each in given if _moved_by_callers(module, function, each)}
     if source.value in given:
         return source.value not in moved
@@ -290,7 +274,7 @@ def _handed_in(module: Module, source: cst.BaseExpression) -> bool:
                 parts = [holder]
             case _:
                 continue
-        names = [n.value for part in parts for n in module.within(part, cst.Name)]
+        names = module.names_in(*parts)
         return bool(given.intersection(names)) and moved.isdisjoint(names)
     return False
 
@@ -327,7 +311,7 @@ def _brings_back(module: Module, transfer: Transfer) -> bool:
     function, target = module.function(transfer.call), transfer.target
     return (
         isinstance(function, cst.FunctionDef)
-        and scopes(module).is_method(function)
+        and module.is_method(function)
         and isinstance(target, cst.Name)
         and any(
             each is not None and named_device(where, each) == CPU

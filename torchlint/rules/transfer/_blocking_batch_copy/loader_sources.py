@@ -13,18 +13,19 @@ from collections.abc import Collection, Iterable, Iterator
 import libcst as cst
 
 from torchlint.rule import Module, inferred
-from torchlint.semantic.code.calls import bind
 from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.scopes import local_class, name_outside
 from torchlint.semantic.code.tree import (
     COMPREHENSIONS,
     is_name,
+    literal,
     method_called,
     parameters_of,
     root_of,
     targets_of,
 )
+from torchlint.semantic.data.loader_flow import passes_batches, selector
 from torchlint.semantic.data.loaders import makes_loader
 from torchlint.semantic.elsewhere import Definition
 from torchlint.semantic.question import question
@@ -40,7 +41,6 @@ _PLACES = 80
 _PARTS = frozenset(("items", "values"))
 """Methods by which a loop goes over the parts of a batch."""
 _NOTHING = ("None", "False")
-_SAME = ("builtins.iter", "builtins.enumerate", "itertools.cycle")
 
 
 @question(
@@ -117,8 +117,7 @@ class _Search:
             case cst.Attribute():
                 return self._attribute(where, node, path)
             case cst.Subscript():
-                index = node.slice[0].slice
-                key = _literal(index.value) if isinstance(index, cst.Index) else None
+                key = selector(node)
                 return key is not None and self.loader(where, node.value, (key, *path))
             case cst.Tuple() | cst.List() | cst.Dict() if path:
                 part = _display_part(node, path[0])
@@ -133,7 +132,7 @@ class _Search:
                 self.found.append((where, call))
             return True
         name = where.called(call)
-        if (name in _SAME or name.startswith("tqdm.")) and call.args:
+        if passes_batches(name) and call.args:
             return self.loader(where, call.args[0].value, path)
         home, function = self._function(where, call)
         if home is None or function is None or function.decorators:
@@ -230,7 +229,7 @@ class _Search:
         return [
             (
                 home,
-                None if function.decorators else bind(function, call, cls is not None).get(name),
+                None if function.decorators else where.bind(function, call).get(name),
             )
             for home, call in self._calls(where, function, makes)
         ]
@@ -298,12 +297,6 @@ def _position(target: cst.BaseExpression, attr: str) -> Path | None:
     return None
 
 
-def _literal(node: cst.BaseExpression) -> int | str | None:
-    if isinstance(node, cst.Integer):
-        return int(node.value.replace("_", ""), 0)
-    return str(node.raw_value) if isinstance(node, cst.SimpleString) else None
-
-
 def _display_part(
     node: cst.Tuple | cst.List | cst.Dict, key: int | str
 ) -> cst.BaseExpression | None:
@@ -312,7 +305,7 @@ def _display_part(
         held = [
             each.value
             for each in node.elements
-            if isinstance(each, cst.DictElement) and _literal(each.key) == key
+            if isinstance(each, cst.DictElement) and literal(each.key) == key
         ]
         plain = all(isinstance(each, cst.DictElement) for each in node.elements)
         return held[0] if plain and len(held) == 1 else None

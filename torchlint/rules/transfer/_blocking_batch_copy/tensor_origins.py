@@ -13,7 +13,7 @@ from torchlint.semantic.code.tree import is_name, method_called
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
 from torchlint.semantic.torch.names import MOVES
-from torchlint.semantic.uses.object_uses import Key, literal_key
+from torchlint.semantic.uses.object_uses import Key, written_key
 
 _MAKERS = ops.FACTORIES | ops.DATA_FACTORIES | ops.COMPUTING_FUNCTIONS
 _WRAPPERS = ("torch.autograd.Variable", "torch.as_tensor")
@@ -48,7 +48,7 @@ def host_roots(module: Module, node: cst.CSTNode) -> list[Root] | None:
             return _roots_of_part(
                 module,
                 inner,
-                literal_key(node),
+                written_key(node),
                 host_roots(module, inner),
             )
         case cst.Attribute(inner, cst.Name("data")):

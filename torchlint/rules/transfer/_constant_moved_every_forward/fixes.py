@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import libcst as cst
 
+from torchlint.fixes.notes import safe_unless
 from torchlint.rule import (
     Fix,
     InsertAfter,
@@ -14,12 +15,10 @@ from torchlint.rule import (
     Remove,
     Replace,
     Rewrite,
-    Safety,
     Transfer,
     inferred,
     keyword_argument,
     nested,
-    one_sentence,
     with_keyword,
 )
 from torchlint.semantic.code.bindings import sole_definition
@@ -72,10 +71,8 @@ _PERSISTENT = (1, 6)
 
 
 def _fix(whys: Iterable[str], edits: list[NodeEdit], title: str, *, buffer: bool = False) -> Fix:
-    note = one_sentence(_NOTES[why] for why in sorted(set(whys)))
-    safety = Safety.UNSAFE if note else Safety.SAFE
     assumes = {TORCH: PATCHED} | ({BUFFERS: BUFFER, ONE_DEVICE: _APART} if buffer else {})
-    return Fix(tuple(edits), safety, title, note, assumes=assumes)
+    return safe_unless((_NOTES[why] for why in sorted(set(whys))), edits, title, assumes)
 
 
 def filled_there(module: Module, maker: cst.Call) -> Fix | None:

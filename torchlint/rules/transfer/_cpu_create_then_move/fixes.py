@@ -7,6 +7,7 @@ from functools import partial
 
 import libcst as cst
 
+from torchlint.fixes.notes import safe_unless
 from torchlint.rule import (
     Fix,
     Module,
@@ -14,13 +15,11 @@ from torchlint.rule import (
     Remove,
     Replace,
     Rewrite,
-    Safety,
     Transfer,
     conditions_around,
     inferred,
     keyword_argument,
     nested,
-    one_sentence,
     with_keyword,
 )
 from torchlint.rules.transfer._cpu_create_then_move.placement import placement_of, spare_move
@@ -135,9 +134,8 @@ def moved_fix(module: Module, transfer: Transfer, factory: cst.Call) -> Fix | No
         *_factory_effects(module, factory),
         *_effects(module, transfer, factory),
     ]
-    note = one_sentence(_NOTES[why] for why in whys)
-    safety, title = Safety.UNSAFE if note else Safety.SAFE, "Pass device= to the factory"
-    return Fix((edit,), safety, title, note, assumes={TORCH: PATCHED})
+    notes, title = (_NOTES[why] for why in whys), "Pass device= to the factory"
+    return safe_unless(notes, [edit], title, {TORCH: PATCHED})
 
 
 def placed_fix(module: Module, factory: cst.Call) -> Fix | None:
@@ -175,10 +173,9 @@ def placed_fix(module: Module, factory: cst.Call) -> Fix | None:
             whys.extend(_factory_effects(module, each))
         elif size_by_name(module, each):
             whys.append("named")
-    note = one_sentence(_NOTES[why] for why in sorted(set(whys)))
-    safety = Safety.UNSAFE if note else Safety.SAFE
-    edits, title = (*nested(module, rewrites), *removed), "Make it on the device"
-    return Fix(edits, safety, title, note, assumes={TORCH: PATCHED})
+    notes = (_NOTES[why] for why in sorted(set(whys)))
+    edits = (*nested(module, rewrites), *removed)
+    return safe_unless(notes, edits, "Make it on the device", {TORCH: PATCHED})
 
 
 def _with_device(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
+from torchlint.fixes.notes import safe_unless
 from torchlint.rule import (
     Fix,
     Module,
@@ -15,7 +16,7 @@ from torchlint.rule import (
     with_keyword,
 )
 from torchlint.semantic.code.imports import name_for_module
-from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.names import dotted_text, last_part
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import is_name, method_called
 from torchlint.semantic.device.factories import factories_of
@@ -112,18 +113,15 @@ def _ranges(module: Module, node: cst.Subscript) -> Fix | None:
         func = cst.parse_expression(f"{torch}.arange")
         new = counted.with_changes(func=func)
         edits.append(Replace(index, with_keyword(new, "device", device)))
-    note = "" if whole else _EMPTY
-    safety = Safety.UNSAFE if note else Safety.SAFE
     edits.append(NeedImport("torch", torch))
-    title = "Make the index on the device"
-    return Fix(tuple(edits), safety, title, note, assumes=assumes)
+    return safe_unless(["" if whole else _EMPTY], edits, "Make the index on the device", assumes)
 
 
 def _is_size(module: Module, end: cst.BaseExpression) -> bool:
     """Say whether a range ends at the size of a batch, by its name, and nothing in sight makes that
     smaller by a subtraction, or negative."""
     made = definitions_of(module, end) if isinstance(end, cst.Name) else []
-    return called((dotted_text(end) or "").rpartition(".")[2], SURE_BATCH_SIZE) and not any(
+    return called(last_part(end), SURE_BATCH_SIZE) and not any(
         isinstance(getattr(part, "operator", None), (cst.Subtract, cst.SubtractAssign, cst.Minus))
         for each in made
         for part in (each, *module.within(each, cst.BinaryOperation, cst.UnaryOperation))
@@ -186,7 +184,7 @@ def _only_compared(module: Module, node: cst.Subscript) -> bool:
 
 def _neighbours(elements: list[cst.BaseExpression]) -> tuple[str, str] | None:
     """Return start and end of the slice that holds elements in a row, at known positions."""
-    numbers = [int(each.value) for each in elements if isinstance(each, cst.Integer)]
+    numbers = [each.evaluated_value for each in elements if isinstance(each, cst.Integer)]
     if len(numbers) == len(elements):
         row = list(range(numbers[0], numbers[0] + len(numbers)))
         return (str(row[0]) if row[0] else "", str(row[-1] + 1)) if numbers == row else None

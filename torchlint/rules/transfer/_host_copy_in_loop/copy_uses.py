@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torchlint.rule import (
-    Module,
-    heat_of,
-    inferred,
-    on_device,
-)
+from torchlint.rule import Module, heat_of, inferred, on_device
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.destinations import destinations
 from torchlint.semantic.code.flow import call_sites
-from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.names import last_part
 from torchlint.semantic.code.reaching import assigned_to, definitions_of, readers_of
-from torchlint.semantic.code.tree import LOOPS, method_called
+from torchlint.semantic.code.tree import LOOPS, method_called, receiver
 from torchlint.semantic.data.per_step_use import logging_call
 from torchlint.semantic.device.host_reads import HostRead, host_copy, scalar_reads, widened_copy
 from torchlint.semantic.question import question
@@ -53,7 +48,7 @@ def computing_user(module: Module, whole: cst.CSTNode) -> cst.Call | None:
             if around.issubset(module.loops(call))
             and not isinstance(module.parent(call), cst.Expr)
             and not (_appends(module, call) or module.name(call.func) in JOINERS)
-            and not is_collected(module, chain_around(module, call))
+            and not is_collected(module, module.chain_around(call))
             and _may_compute_anywhere(module, call)
         ),
         None,
@@ -81,7 +76,7 @@ def _may_compute_anywhere(module: Module, call: cst.Call) -> bool:
     """Say whether a call is of torch, or of the project, and so may be given tensors of the GPU;
     one that makes an object only keeps them."""
     name = module.called(call)
-    if (dotted_text(call.func) or "").rpartition(".")[2][:1].isupper():
+    if last_part(call.func)[:1].isupper():
         return False
     own = not name or bool(functions(module, call)) or module.outside.find(name) is not None
     return own or name.startswith("torch.") or inferred(module, call).origin == "loss"
@@ -94,11 +89,9 @@ def _may_compute_anywhere(module: Module, call: cst.Call) -> bool:
 def moved_for_good(module: Module, whole: cst.CSTNode, tensor: cst.BaseExpression) -> bool:
     """Say whether an attribute is assigned the copy of itself, and nothing else where steps are
     made."""
-    while isinstance(tensor, cst.Call) and isinstance(tensor.func, cst.Attribute):
-        tensor = tensor.func.value  # ``self.rows.detach()``
     match module.parent(whole):
         case cst.Assign([cst.AssignTarget(cst.Attribute(cst.Name("self")) as target)]):
-            return target.deep_equals(tensor) and all(
+            return target.deep_equals(receiver(tensor)) and all(
                 (isinstance(value, cst.Call) and host_copy(module, value) is not None)
                 or not heat_of(module, value).hot
                 for value in assigned_to(module, target)
@@ -115,7 +108,7 @@ def computes_in_double(module: Module, node: cst.Call) -> bool:
     places = (each for each in destinations(module, node) if isinstance(each, cst.Assign))
     found = (inferred(module, each.value) for each in places)
     wide = wide or any(v.dtype == "double" and v.device == CPU for v in found)
-    return wide and not is_collected(module, chain_around(module, node))
+    return wide and not is_collected(module, module.chain_around(node))
 
 
 @question(remember=False)
@@ -165,7 +158,7 @@ def _is_known(module: Module, call: cst.Call) -> bool:
         return on_tensors or package == "numpy" or (package == "builtins" and last in _COMPUTES)
     holder = call.func.value if isinstance(call.func, cst.Attribute) else call.func
     kinds = {inferred(module, call.func).kind, inferred(module, holder).kind}
-    last_name = (dotted_text(call.func) or "").rpartition(".")[2]
+    last_name = last_part(call.func)
     tagged = holder is not call.func and isinstance(module.parent(call), cst.Expr)
     return (
         _appends(module, call)
@@ -212,22 +205,13 @@ def once_per_run(module: Module, node: cst.Call, copy: HostRead) -> bool:
 
 
 @question(remember=False)
-def chain_around(module: Module, node: cst.CSTNode) -> cst.CSTNode:
-    """Return the longest chain of methods and attributes that starts with `node`."""
-    above = module.parent(node)
-    while isinstance(above, (cst.Attribute, cst.Call)):
-        node, above = above, module.parent(above)
-    return node
-
-
-@question(remember=False)
 def leaves_torch(module: Module, whole: cst.CSTNode) -> bool:
     """Say whether other code than torch's works with the copy, an array or a list, at once: it is
     not collected, nor made one number."""
     above = module.parent(whole)
     outer = module.parent(above) if isinstance(above, cst.Arg) else None
     if isinstance(outer, cst.Call) and module.called(outer).startswith("torch.nn.functional."):
-        return leaves_torch(module, chain_around(module, outer))
+        return leaves_torch(module, module.chain_around(outer))
     number = module.called(outer) in _NUMBERS
     return (
         inferred(module, whole).kind in ("ndarray", "list")

@@ -3,13 +3,14 @@ tensor."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import libcst as cst
 
 from torchlint.rule import Fix, InsertBefore, Module, Replace, Safety, inferred, on_device
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.reaching import uses_of
+from torchlint.semantic.code.tree import links
 from torchlint.semantic.device.host_reads import HostRead, host_copy
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
@@ -33,13 +34,15 @@ def parts_of(
     """Return the loop that takes ``x[i]`` of a tensor on the device for each of its `i`, with
     ``x``; None where one copy of ``x`` before the loop would not do."""
     loop = module.loop(node)
-    part = next((p for p in _below(tensor) if isinstance(p, cst.Subscript)), None)
+    part = next(
+        (p for p in links(tensor, cst.Attribute, cst.Call) if isinstance(p, cst.Subscript)), None
+    )
     if not isinstance(loop, cst.For) or part is None or not isinstance(part.value, cst.Name):
         return None
     if on_device(module, part.value) is not True or not inferred(module, part.value).tensor:
         return None
-    iterations = {name.value for name in module.within(loop.target, cst.Name)}
-    chosen = {name.value for each in part.slice for name in module.within(each, cst.Name)}
+    iterations = module.names_in(loop.target)
+    chosen = module.names_in(*part.slice)
     if not chosen or not chosen <= iterations or part.value.value in iterations:
         return None  # What the loop binds itself is another tensor in each turn.
     if writes_of(module, loop.body, part.value.value):
@@ -53,7 +56,7 @@ def _only_seen_otherwise(module: Module, tensor: cst.BaseExpression) -> bool:
     return all(
         (each.attr.value in _SHAPES or each.attr.value in ("detach", "data"))
         and not any(_is_named(module, arg) for arg in _arguments(module, each))
-        for each in _below(tensor)
+        for each in links(tensor, cst.Attribute, cst.Call)
         if isinstance(each, cst.Attribute)
     )
 
@@ -65,14 +68,6 @@ def _arguments(module: Module, method: cst.Attribute) -> Sequence[cst.Arg]:
 
 def _is_named(module: Module, arg: cst.Arg) -> bool:
     return any(True for _ in module.within(arg.value, cst.Name, cst.Call, cst.Attribute))
-
-
-def _below(tensor: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
-    """Yield an expression and what its methods are called on: ``x[i]`` of ``x[i].detach()``."""
-    yield tensor
-    while isinstance(tensor, (cst.Attribute, cst.Call)):
-        tensor = tensor.func if isinstance(tensor, cst.Call) else tensor.value
-        yield tensor
 
 
 @question(yes="a loop takes the copy apart", no="no loop takes the copy apart")
@@ -127,7 +122,7 @@ def _on_the_copy(module: Module, loop: cst.For, read: cst.Name, name: str) -> Re
     call = next((a for a in module.ancestors(part) if _plain_copy(module, a)), None)
     if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute):
         return None
-    if part not in _below(call.func.value) or module.loop(call) is not loop:
+    if part not in links(call.func.value, cst.Attribute, cst.Call) or module.loop(call) is not loop:
         return None
     tensor = call.func.value
     return Replace(call, tensor.deep_replace(read, cst.Name(name)))

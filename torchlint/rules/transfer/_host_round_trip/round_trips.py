@@ -12,6 +12,7 @@ from torchlint.rule import Module, inferred, keyword_argument
 from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.self_attributes import self_assignments
+from torchlint.semantic.code.tree import links
 from torchlint.semantic.device.host_reads import HostRead, host_copy
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
@@ -114,12 +115,9 @@ def _maker(module: Module, back: cst.Call) -> cst.Call | None:
         return None
     if inferred(module, back).device not in (CUDA, ACCEL):
         return None
-    at: cst.CSTNode = back.func.value
-    while isinstance(at, (cst.Call, cst.Attribute)):
-        if isinstance(at, cst.Call) and module.name(at.func) in ops.DATA_FACTORIES:
-            return at
-        at = at.func if isinstance(at, cst.Call) else at.value
-    return None
+    chain = links(back.func.value, cst.Call, cst.Attribute)
+    calls = (at for at in chain if isinstance(at, cst.Call))
+    return next((call for call in calls if module.name(call.func) in ops.DATA_FACTORIES), None)
 
 
 def _sources(

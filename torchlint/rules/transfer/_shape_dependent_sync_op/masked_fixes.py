@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torchlint.rule import Fix, Module, NeedImport, Replace, Safety, inferred
+from torchlint.fixes.notes import safe_unless
+from torchlint.rule import Fix, Module, NeedImport, Replace, inferred
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of
@@ -58,9 +59,7 @@ def masked_fix(module: Module, node: cst.Subscript | cst.Call) -> Fix | None:
     else:
         new = cst.Expr(cst.Call(cst.Attribute(into, cst.Name("copy_")), [cst.Arg(select)]))
     edits = (Replace(home, new), NeedImport("torch", torch))
-    safety = Safety.UNSAFE if note else Safety.SAFE
-    title = "Select with torch.where on the device"
-    return Fix(edits, safety, title, note, assumes={TORCH: PATCHED})
+    return safe_unless([note], edits, "Select with torch.where on the device", {TORCH: PATCHED})
 
 
 def _only_index(node: cst.Subscript) -> cst.BaseExpression | None:

@@ -4,7 +4,7 @@ lists over a loop, and neighbours in a tuple."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 
@@ -14,6 +14,7 @@ from torchlint.base.records import frozen
 from torchlint.fixes.after_loop import kept_for_later, numbers_of, rare_reads_as_numbers
 from torchlint.fixes.expressions import detached, method_call
 from torchlint.fixes.log_every_n import log_every_n, logged_every
+from torchlint.fixes.notes import safe_unless
 from torchlint.fixes.reads_together import stacked_safely
 from torchlint.rule import (
     Fix,
@@ -25,10 +26,8 @@ from torchlint.rule import (
     Remove,
     Replace,
     Rewrite,
-    Safety,
     inferred,
     nested,
-    one_sentence,
 )
 from torchlint.semantic.code.bindings import meaning_of
 from torchlint.semantic.code.flow import writes_of
@@ -104,32 +103,6 @@ _RETURNED = "The function returns a tensor, also to code outside of this project
 
 
 @frozen
-class Deferred:
-    """The edits that put reads off: the title of the fix, what may change, empty where nobody can
-    see a difference, what is taken for granted, and whether it logs every N steps
-    (see `Fix`)."""
-
-    edits: tuple[NodeEdit, ...]
-    title: str
-    note: str = ""
-    assumes: Mapping[str, str] = field(default_factory=dict)
-    logs_every_n: bool = False
-
-    @property
-    def fix(self) -> Fix:
-        """The fix, which is safe where no note says what may change."""
-        safety = Safety.UNSAFE if self.note else Safety.SAFE
-        return Fix(
-            self.edits,
-            safety,
-            self.title,
-            self.note,
-            assumes=self.assumes,
-            logs_every_n=self.logs_every_n,
-        )
-
-
-@frozen
 class _Term:
     """A read of a device scalar in a sum, and the kind of number that it adds: ``int``,
     ``float`` or, for unknown, None."""
@@ -138,7 +111,7 @@ class _Term:
     kind: str | None
 
 
-def kept_on_device(module: Module, read: HostRead) -> Deferred | None:
+def kept_on_device(module: Module, read: HostRead) -> Fix | None:
     """Return the fix by which the sum that a read feeds stays on the device until it is looked at.
 
     What only logs it in each step is made to log every N steps. Safe where nobody can see a
@@ -195,7 +168,7 @@ class _Deferral:
         self._sums: set[cst.CSTNode] = set()
         self._functions: list[cst.FunctionDef] = []
 
-    def deferred(self, title: str, held: str) -> Deferred | None:
+    def deferred(self, title: str, held: str) -> Fix | None:
         """Return the fix, or None where a line that looks at a number each step does more than
         log. `held` says what is a tensor for a while."""
         logs = log_every_n(self.module, LOG_EVERY, self._shown)
@@ -204,7 +177,7 @@ class _Deferral:
         notes = [LOGGED_EVERY_N, *self.notes] if logs else self.notes
         whole = f"{title}, log every {LOG_EVERY} steps" if logs else title
         assumes = {FRAMES: held, TORCH: held, LOSSES: held, **self.assumes}
-        return Deferred((*self.edits, *logs), whole, one_sentence(notes), assumes, bool(logs))
+        return safe_unless(notes, (*self.edits, *logs), whole, assumes, logs_every_n=bool(logs))
 
     def adds(self, found: _Sum) -> bool:
         """Keep a sum on the device."""
@@ -420,7 +393,7 @@ def _is_count(module: Module, tensor: cst.BaseExpression) -> bool:
     return False
 
 
-def read_where_used(module: Module, read: HostRead) -> Deferred | None:
+def read_where_used(module: Module, read: HostRead) -> Fix | None:
     """Return the fix by which a name, or the result of a function, holds the tensor, and the number
     is read where it is used; None where more than a sum, a list or a log uses it in each step, or
     where not all that uses it is known."""
@@ -462,7 +435,7 @@ def _taken(
     return False
 
 
-def read_after_loop(module: Module, read: HostRead) -> Deferred | None:
+def read_after_loop(module: Module, read: HostRead) -> Fix | None:
     """Return the fix by which a list is filled with tensors, and turned into numbers behind the
     loop; None where somebody looks at the list before."""
     append = module.taker(read.node)
@@ -484,7 +457,7 @@ def read_after_loop(module: Module, read: HostRead) -> Deferred | None:
     if single:
         assumes[ONE_DEVICE] = _APART
     title = "Collect the tensors and read them after the loop"
-    return Deferred((Replace(read.node, kept), *after), title, one_sentence(notes), assumes)
+    return safe_unless(notes, (Replace(read.node, kept), *after), title, assumes)
 
 
 def _is_single(module: Module, read: HostRead) -> bool:
@@ -509,7 +482,7 @@ def _numbers_after(
     return (InsertAfter(loop, f"{name} = [{number} for value in {name}]"),)
 
 
-def read_together(module: Module, read: HostRead) -> Deferred | None:
+def read_together(module: Module, read: HostRead) -> Fix | None:
     """Return the fix by which neighbours in a tuple, or in lines below each other, all of them
     reads of one kind, become one read of a stacked tensor."""
     above = module.parent(read.node)
@@ -534,7 +507,7 @@ def read_together(module: Module, read: HostRead) -> Deferred | None:
         new = f"({', '.join(codes)})"
     edits = (Replace(row, cst.parse_expression(new)), needed)
     note, assumes = stacked_safely(module, run)
-    return Deferred(edits, "Read all of them at once", note, assumes)
+    return safe_unless([note], edits, "Read all of them at once", assumes)
 
 
 def _numbers_of(module: Module, run: Sequence[HostRead]) -> tuple[str, NeedImport]:
@@ -545,7 +518,7 @@ def _numbers_of(module: Module, run: Sequence[HostRead]) -> tuple[str, NeedImpor
     return f"{torch}.stack(({parts})).tolist()", NeedImport("torch", torch)
 
 
-def _lines_together(module: Module, read: HostRead) -> Deferred | None:
+def _lines_together(module: Module, read: HostRead) -> Fix | None:
     """Return the fix by which lines below each other, each of which binds one read, bind all of
     them at once; none of them uses what one before it binds."""
     line = module.statement(read.node)
@@ -571,7 +544,7 @@ def _lines_together(module: Module, read: HostRead) -> Deferred | None:
     removed = [Remove(each) for each in lines[1:]]
     edits: tuple[NodeEdit, ...] = (Replace(assigns[0], first.body[0]), *removed, needed)
     note, assumes = stacked_safely(module, run)
-    return Deferred(edits, "Read all of them at once", note, assumes)
+    return safe_unless([note], edits, "Read all of them at once", assumes)
 
 
 def _bound_read(module: Module, line: cst.CSTNode) -> HostRead | None:
@@ -588,11 +561,11 @@ def _depends(module: Module, run: Sequence[HostRead], targets: Sequence[cst.CSTN
     """Say whether a read, or where it is kept, uses what a line before it binds."""
     for index, (read, target) in enumerate(zip(run, targets, strict=True)):
         bound = {name for each in targets[:index] for name in _held_by(each)}
-        names = {n.value for part in (read.tensor, target) for n in module.within(part, cst.Name)}
+        names = module.names_in(*(read.tensor, target))
         plain = {target.value} if isinstance(target, cst.Name) else set[str]()
         if bound & (names - plain - _held_by(target)):
             return True
-        if bound & {n.value for n in module.within(read.tensor, cst.Name)}:
+        if bound & module.names_in(read.tensor):
             return True
     return False
 
@@ -643,7 +616,7 @@ def _plain_reads(module: Module, node: cst.BaseExpression) -> Iterator[HostRead]
             yield read
 
 
-def rarely_shown(module: Module, read: HostRead) -> Deferred | None:
+def rarely_shown(module: Module, read: HostRead) -> Fix | None:
     """Return the fix by which a progress bar, ``bar.set_postfix(loss=loss.item())``, is redrawn
     every N steps; None where the lines beside it show more than a bar."""
     line = module.small_statement(read.node)
@@ -655,10 +628,10 @@ def rarely_shown(module: Module, read: HostRead) -> Deferred | None:
     if not all(isinstance(each, cst.Call) and redraws_bar(module, each) for each in calls):
         return None
     title = f"Redraw the bar every {LOG_EVERY} steps"
-    return Deferred(logged_every(LOG_EVERY, found), title, _REDRAWN)
+    return safe_unless([_REDRAWN], logged_every(LOG_EVERY, found), title)
 
 
-def read_once(module: Module, read: HostRead) -> Deferred | None:
+def read_once(module: Module, read: HostRead) -> Fix | None:
     """Return the fix by which arithmetic with several reads, ``float(a) / (float(b) + 1e-6)``, is
     done on the device in float64, as Python does it, and its result is read; None where the result
     may be no fraction, a part of it may be a tensor already, or the statement waits elsewhere all
@@ -703,7 +676,7 @@ def read_once(module: Module, read: HostRead) -> Deferred | None:
         else _OF_NUMPY,
     ]
     assumes = {ACCELERATOR: _NO_DOUBLE, ONE_DEVICE: _APART, TORCH: _NO_DOUBLE}
-    return Deferred(edits, "Read the result once", one_sentence(notes), assumes)
+    return safe_unless(notes, edits, "Read the result once", assumes)
 
 
 def _never_zero(module: Module, divisor: cst.BaseExpression) -> bool:

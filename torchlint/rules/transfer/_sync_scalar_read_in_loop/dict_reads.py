@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.fixes.after_loop import kept_for_later
-from torchlint.rule import Fix, InsertAfter, Module, NeedImport, Replace, Safety, inferred
+from torchlint.fixes.notes import safe_unless
+from torchlint.rule import Fix, InsertAfter, Module, NeedImport, NodeEdit, Replace, inferred
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
@@ -72,15 +73,12 @@ def read_when_filled(module: Module, read: HostRead) -> Fix | None:
     if not row and any(each.tensor for each in others):
         return None
     note = "" if row or all(each.kind in _NO_TENSORS for each in others) else _OTHERS
-    edits = [Replace(each.node, kept_for_later(module, each, each.node)) for each in fills]
+    edits: list[NodeEdit] = [
+        Replace(each.node, kept_for_later(module, each, each.node)) for each in fills
+    ]
+    edits += [InsertAfter(last, code), NeedImport("torch", torch)]
     assumes = dict.fromkeys((FRAMES, TORCH, LOSSES), _HELD) | {ONE_DEVICE: _APART}
-    return Fix(
-        (*edits, InsertAfter(last, code), NeedImport("torch", torch)),
-        Safety.UNSAFE if note else Safety.SAFE,
-        "Read all of them at once",
-        note,
-        assumes=assumes,
-    )
+    return safe_unless([note], edits, "Read all of them at once", assumes)
 
 
 def _filled(module: Module, node: cst.BaseExpression) -> cst.BaseExpression | None:

@@ -108,7 +108,7 @@ def sizes_differ(module: Module, loop: cst.For | cst.CompFor, body: cst.CSTNode)
     """Say whether each turn of a loop makes tensors of the height and width that it takes apart,
     ``for level, (h, w) in enumerate(shapes)``, ``h, w = shapes[i]``, or of the size that a list has
     for it: ``embed(x[i], sizes[i])``."""
-    bound = {name.value for name in module.within(loop.target, cst.Name)}
+    bound = module.names_in(loop.target)
     pairs: list[cst.CSTNode] = [
         element.value
         for element in module.within(loop.target, cst.Element)
@@ -122,7 +122,7 @@ def sizes_differ(module: Module, loop: cst.For | cst.CompFor, body: cst.CSTNode)
         and bound & module.names_in(assign.value)
         and not is_size(module, assign.value)
     ]
-    names = {name.value for pair in pairs for name in module.within(pair, cst.Name)}
+    names = module.names_in(*pairs)
     listed = (
         part
         for part in module.within(body, cst.Subscript)
@@ -316,7 +316,7 @@ def _targets(module: Module, body: cst.CSTNode) -> Iterator[cst.BaseExpression]:
 def _reads_other(module: Module, loop: cst.For, target: cst.Subscript) -> bool:
     """Say whether a tensor that an iteration writes into is also read, but for the very part that
     is written, or for the row that is this iteration's own."""
-    bound = {name.value for name in module.within(loop.target, cst.Name)}
+    bound = module.names_in(loop.target)
     body, holder = loop.body, target.value
     holder = root_of(holder, cst.Subscript)
     for use in spelled_alike(module, body, holder):
@@ -415,7 +415,7 @@ def writes_elements(module: Module, loop: cst.For) -> bool:
 def fills_rows(module: Module, loop: cst.For) -> bool:
     """Say whether each turn of a loop fills a part of one row of a tensor on the device with a
     number, and a bound of its own says which: ``mask[i, : lengths[i]] = 1``."""
-    bound = {name.value for name in module.within(loop.target, cst.Name)}
+    bound = module.names_in(loop.target)
     for node in module.within(loop.body, cst.Assign):
         target = node.targets[0].target
         if not isinstance(target, cst.Subscript) or not on_device(module, _innermost(target).value):
@@ -486,7 +486,7 @@ def _by_element(module: Module, loop: cst.For, node: cst.AugAssign) -> bool:
             isinstance(part, cst.SubscriptElement) and isinstance(part.slice, cst.Slice)
             for part in parts
         )
-        bound = {name.value for name in module.within(loop.target, cst.Name)}
+        bound = module.names_in(loop.target)
         own = any(  # ``rewards[i, ends[i]] += scores[i]`` adds once to each row.
             isinstance(part, cst.SubscriptElement)
             and isinstance(part.slice, cst.Index)
@@ -518,7 +518,7 @@ def _element_in(module: Module, loop: cst.For, node: cst.CSTNode) -> bool:
         for goes in loop_sources(module, loop)
         if isinstance(goes.target, cst.Name) and _takes_single(module, goes.iterated)
     ]
-    bound = {name.value for name in module.within(loop.target, cst.Name)}
+    bound = module.names_in(loop.target)
     return any(
         not module.names_in(each).isdisjoint(rows)
         or any(_taken_by(module, part, bound) for part in module.within(each, cst.Subscript))
@@ -526,7 +526,7 @@ def _element_in(module: Module, loop: cst.For, node: cst.CSTNode) -> bool:
     )
 
 
-def _taken_by(module: Module, node: cst.BaseExpression, bound: set[str]) -> bool:
+def _taken_by(module: Module, node: cst.BaseExpression, bound: frozenset[str]) -> bool:
     """Say whether a subscript, or several in a row, take one element of a tensor by a name:
     ``x[i]``, ``x[i, 0]``, ``x[i][0]``."""
     indices: list[cst.SubscriptElement] = []

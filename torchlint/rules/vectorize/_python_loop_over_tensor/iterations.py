@@ -113,7 +113,7 @@ def _repeats_one(module: Module, node: cst.BaseExpression) -> bool:
             ranged = isinstance(loop.iter, cst.Call) and (
                 module.name(loop.iter.func) == "builtins.range"
             )
-            bound = {name.value for name in module.within(loop.target, cst.Name)}
+            bound = module.names_in(loop.target)
             return ranged and not few and not bound & module.names_in(made)
     return False
 

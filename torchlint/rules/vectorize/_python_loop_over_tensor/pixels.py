@@ -58,7 +58,7 @@ def maps_labels(module: Module, loop: cst.For) -> bool:
     """Say whether all that a loop over more than a few labels does is to write a number to each
     place of an array that holds its label: ``mask[mask == label] = number``."""
     count = iteration_count(module, loop)
-    bound = {name.value for name in module.within(loop.target, cst.Name)}
+    bound = module.names_in(loop.target)
     return (count is None or count > _SOME) and all(
         isinstance(line, cst.SimpleStatementLine)
         and all(_maps(module, each, bound) for each in line.body)
@@ -66,7 +66,7 @@ def maps_labels(module: Module, loop: cst.For) -> bool:
     )
 
 
-def _maps(module: Module, line: cst.CSTNode, bound: set[str]) -> bool:
+def _maps(module: Module, line: cst.CSTNode, bound: frozenset[str]) -> bool:
     match line:
         case cst.Assign(
             [

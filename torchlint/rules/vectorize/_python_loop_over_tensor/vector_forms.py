@@ -103,7 +103,7 @@ class _Form:
 
     def _take_in_loop(self, loop: cst.For) -> None:
         """Take in the loop's index, and the tensors whose rows it binds to names."""
-        bound = {name.value for name in self.module.within(loop.target, cst.Name)}
+        bound = self.module.names_in(loop.target)
         match loop.iter:
             case cst.Call(func, args) if self.module.name(func) == "builtins.range":
                 self._range(loop.target, args)
