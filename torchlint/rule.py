@@ -33,7 +33,7 @@ import libcst as cst
 from torchlint.base.declaration import Declaration
 from torchlint.base.finding import Safety, Severity
 from torchlint.base.records import dataclass, frozen
-from torchlint.base.waits import role_of
+from torchlint.base.waits import Role, role_of
 from torchlint.fixes.deletion import deletion
 from torchlint.fixes.expressions import Rewrite, nested, with_keyword, without_argument
 from torchlint.fixes.fix import (
@@ -63,7 +63,8 @@ from torchlint.semantic.time.entry_points import broken_import, uncalled
 from torchlint.semantic.time.grades import COLD, Grade, Heat, Why
 from torchlint.semantic.time.heat import heat_of, hot_nodes, may_be_hot, not_used
 from torchlint.semantic.torch import ops
-from torchlint.semantic.uses.unavoidable_syncs import wait_that_stays
+from torchlint.semantic.uses.observers import timed_evaluation
+from torchlint.semantic.uses.unavoidable_syncs import beside_many_waits, wait_that_stays
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
 
@@ -264,6 +265,8 @@ class Mark:
         there = _counted(module, hit.node, self.runs, self.benchmarks)
         if there is not None:
             graded, unused = _graded(module, hit, self.declared), not_used(module, hit.node)
+            if graded is None:
+                return
             if unused:
                 text = unused[0].text
                 words = {**graded.args, "unused": f"{text[0].upper()}{text[1:]}."}
@@ -353,20 +356,26 @@ def _means(module: Module, func: cst.BaseExpression, wanted: Collection[str]) ->
     return name in wanted and module.outside.find(name) is None
 
 
-def _graded(module: Module, hit: Hit, declared: Declaration) -> Hit:
+def _graded(module: Module, hit: Hit, declared: Declaration) -> Hit | None:
     """Return a hit with its severity: what costs only where somebody turns on an option that is off
     by default, or uses what nothing uses here, is a hint, and so are all in a file that cannot be
-    imported, and a wait or a copy beside another that stays."""
+    imported, and a wait or a copy beside another that stays. Beside many that stay, or where each
+    iteration is timed, such a hint is none."""
     severity = hit.severity or Severity(declared.severity)
     node = hit.node.body if isinstance(hit.node, LOOPS) else hit.node
     if severity is Severity.WARNING and (
         heat_of(module, node).optional or bool(not_used(module, node))
     ):
         severity = Severity.INFO
-    role = role_of(declared.effect, waits=isinstance(hit.cause, Wait))
+    role = _role(hit, declared)
+    if role.hint and (
+        timed_evaluation(module, node)
+        or (severity is Severity.INFO and beside_many_waits(module, node) is not None)
+    ):
+        return None
     row = role.hint_as_row and inferred(module, hit.node).rank in (0, 1)
     if severity is Severity.WARNING and (role.hint or row):
-        other = _waits_all_the_same(module, node)
+        other = beside_many_waits(module, node) or _waits_all_the_same(module, node)
         if other is not None:
             words = {**hit.args, "beside": module.shown(other)}
             message = f"{hit.message or declared.message} {_STAYS}"
@@ -374,6 +383,10 @@ def _graded(module: Module, hit: Hit, declared: Declaration) -> Hit:
     if broken_import(module) is not None:
         severity = Severity.INFO
     return replace(hit, severity=severity)
+
+
+def _role(hit: Hit, declared: Declaration) -> Role:
+    return role_of(declared.effect, waits=isinstance(hit.cause, Wait))
 
 
 def _waits_all_the_same(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:

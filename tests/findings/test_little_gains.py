@@ -1032,21 +1032,204 @@ for x in torch.load("batches"):
 
 
 @pytest.mark.parametrize(
-    ("work", "level"),
+    ("work", "count"),
     [
-        ("out = model.generate(x.cuda())", INFO),
-        ("out = answer(x)", INFO),
-        ("for t in torch.load('times'):\n        x = net(x.cuda())", INFO),
-        ("out = model.eval()", WARNING),
-        ("for t in torch.load('times'):\n        print(t)", WARNING),
-        ("out = [answer for _ in range(3)]", WARNING),
+        ("out = model.generate(x.cuda())", 0),
+        ("out = answer(x)", 0),
+        ("for t in torch.load('times'):\n        x = net(x.cuda())", 0),
+        ("out = model.eval()", 1),
+        ("for t in torch.load('times'):\n        print(t)", 1),
+        ("out = [answer for _ in range(3)]", 1),
     ],
 )
-def test_memory_given_back_once_in_a_long_iteration(work: str, level: Severity) -> None:
+def test_memory_given_back_once_in_a_long_iteration(work: str, count: int) -> None:
     for code in ("TL701", "TL702"):
-        (finding,) = found(LONG_TURNS.format(work=work), code, "")
-        assert finding.severity is level
-        assert ("so little is gained" in finding.message) is (level is INFO)
+        assert len(found(LONG_TURNS.format(work=work), code, "")) == count
+
+
+ATTACKED = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+from transformers import AutoModelForCausalLM
+
+device = torch.device("cuda")
+llm = AutoModelForCausalLM.from_pretrained("m").to(device)
+net = nn.Linear(8, 2).to(device)
+
+
+def rewrite(x):
+    return llm.generate(x)
+
+
+def attack(x, y):
+    x = x.clone().requires_grad_(True)
+    for i in range(500):
+        out = net(x)
+        {inner}
+        nn.functional.cross_entropy(out, y).backward()
+    return x
+
+
+def run(dataset):
+    changed = 0.0
+    for x, y in DataLoader(dataset, batch_size=4, num_workers=2, pin_memory=True):
+        x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)
+        {call}
+        with torch.no_grad():
+            changed += (net(x).argmax(1) != y).sum().item()
+    return changed
+
+
+run(torch.load("data"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("inner", "call", "level"),
+    [
+        ("if (out.argmax(1) != y).all(): break", "x = attack(x, y)", INFO),
+        ("print(out.mean().item())", "x = attack(x, y)", INFO),
+        ("pass", "out = rewrite(x)", INFO),
+        ("pass", "out = llm.generate(x)", INFO),
+        ("if i > 90: break", "x = attack(x, y)", WARNING),
+        ("if (out.argmax(1) != y).all(): break", "x = attack if i else x", WARNING),
+        ("pass", "out = rewrite", WARNING),
+    ],
+)
+def test_a_read_beside_a_loop_that_waits_in_each_run(
+    inner: str, call: str, level: Severity
+) -> None:
+    (finding,) = found(ATTACKED.format(inner=inner, call=call), "TL101", "changed")[:1] or found(
+        ATTACKED.format(inner=inner, call=call), "TL101", "(net(x)"
+    )
+    assert finding.severity is level
+
+
+TIMED = """\
+import time
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+device = torch.device("cuda")
+model = nn.Linear(8, 2).to(device)
+
+
+@torch.no_grad()
+def run(dataset):
+    found, times = [], []
+    for x, y in DataLoader(dataset, batch_size=4, num_workers=2, pin_memory=True):
+        x = x.to(device)
+        {before}
+        start = time.time()
+        out = model(x).argmax(1)
+        {after}
+        times.append({clock} - start)
+        found.extend(out.cpu().numpy())
+    return found, times
+
+
+run(torch.load("data"))
+"""
+SYNC = "torch.cuda.synchronize()"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "clock", "count"),
+    [
+        (SYNC, SYNC, "time.time()", 0),
+        ("pass", SYNC, "time.perf_counter()", 0),
+        (
+            f"if device.type == 'cuda': {SYNC}",
+            f"if device.type == 'cuda': {SYNC}",
+            "time.time()",
+            0,
+        ),
+        ("pass", "pass", "time.time()", 1),
+        ("pass", "torch.cuda.is_available()", "time.time()", 1),
+    ],
+)
+def test_copies_of_batches_that_are_timed(before: str, after: str, clock: str, count: int) -> None:
+    text = TIMED.format(before=before, after=after, clock=clock)
+    assert len(found(text, "TL113", "out.cpu()")) == count
+
+
+INDEXED = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+device = torch.device("cuda")
+model = nn.Linear(8, 2).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def fit(data, rows, loader):
+    for {loop}:
+        {take}
+        loss = model(x.to(device)).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+def loader_of(data):
+    return DataLoader(data, batch_size=4, num_workers=2, pin_memory=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("loop", "take", "count"),
+    [
+        ("i in range(len(data))", "x, y = data[i]", 0),
+        ("i in random.sample(range(len(data)), min(64, len(data)))", "x, y = data[i]", 0),
+        ("at in torch.randperm(len(rows)).tolist()", "x = rows[at]", 0),
+        ("x, y in loader", "pass", 1),
+        ("i, batch in enumerate(loader)", "x = batch[0]", 1),
+        ("x in loader", "y = data[len(data) - 1]", 1),
+    ],
+)
+def test_samples_that_a_loop_takes_by_their_place(loop: str, take: str, count: int) -> None:
+    assert len(found(INDEXED.format(loop=loop, take=take), "TL103", "")) == count
+
+
+LENGTHS = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+device = torch.device("cuda")
+model = nn.Linear(8, 5).to(device)
+criterion = nn.CTCLoss()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def fit(dataset):
+    for x, y, n, m in DataLoader(dataset, batch_size=4, num_workers=2, pin_memory=True):
+        x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)
+        n = n.to(device)
+        loss = {loss}
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("loss", "back"),
+    [
+        ("criterion(model(x), y, n, m)", True),
+        ("criterion(model(x), y, input_lengths=n, target_lengths=m)", True),
+        ("nn.functional.ctc_loss(model(x), y, n, m)", True),
+        ("criterion(model(x), n, m, m)", False),
+        ("criterion(model(x), y, m, m) + n.sum()", False),
+        ("nn.functional.cross_entropy(model(x), y) * n", False),
+    ],
+)
+def test_lengths_of_a_ctc_loss_stay_on_the_host(loss: str, back: bool) -> None:
+    (finding,) = found(LENGTHS.format(loss=loss), "TL103", "")
+    assert ("only copied back" in finding.message) is back
 
 
 ON_A_BAR = """\

@@ -65,3 +65,53 @@ def test_it_is_left_alone(tmp_path: Path, taken: str, device: str) -> None:
 )
 def test_its_twins_are_not(tmp_path: Path, taken: str, device: str) -> None:
     assert waits(tmp_path, taken, device)
+
+
+MADE = """\
+import numpy as np
+import torch
+from torch import nn
+
+model = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 1))
+optimizer = torch.optim.Adam(model.parameters())
+
+
+def tensors(arrays, device{default}):
+    return {{k: torch.tensor(v, device=device) for k, v in arrays.items()}}
+
+
+def data():
+    return {{"a": np.random.rand(9, 2)}}
+
+
+def losses(net, inputs):
+    return {{k: net(v).square().mean() for k, v in inputs.items()}}
+
+
+for i in range(100):
+    found = losses(model, tensors(data(){given}))
+    loss = sum(found.values())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    print(loss.item())
+"""
+
+
+@pytest.mark.parametrize(
+    ("default", "given", "read"),
+    [
+        ("='cpu'", "", False),
+        (": str = 'cpu'", "", False),
+        ("='cpu'", ", device='cpu'", False),
+        ("='cuda'", "", True),
+        ("='cpu'", ", device='cuda'", True),
+        ("='cpu', to=None", ", device=torch.device('cuda')", True),
+        ("", ", best_device()", True),
+    ],
+)
+def test_what_is_made_on_the_cpu_by_default(default: str, given: str, read: bool) -> None:
+    found = check(
+        MADE.format(default=default, given=given), codes=frozenset({"TL105"}), name="main.py"
+    )
+    assert bool(found.findings) is read

@@ -96,7 +96,6 @@ from torchlint.rule import (
 )
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.offloads import (
-    LITTLE,
     beside_many_runs,
     frees_for_offload,
     frees_on_purpose,
@@ -141,15 +140,14 @@ def check_setting(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 @rule.call(*_CALLS)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if not frees_for_offload(module, node):
+    if not frees_for_offload(module, node) and not beside_many_runs(module, node):
         safety = Safety.SUGGESTION if _is_budgeted(module, node) else Safety.UNSAFE
-        wanted, little = frees_on_purpose(module, node), beside_many_runs(module, node)
+        wanted = frees_on_purpose(module, node)
         yield Hit(
             node,
             {"name": module.called(node)},
             None if wanted else deletion(module, node, safety, _NOTE),
-            Severity.INFO if wanted or little else None,
-            rule.message + LITTLE if little else None,
+            Severity.INFO if wanted else None,
             cause=Wait(node, node, node),
         )
 

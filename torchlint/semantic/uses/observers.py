@@ -20,9 +20,12 @@ from torchlint.semantic.code.imports import sole_binding
 from torchlint.semantic.code.named_tests import Holds
 from torchlint.semantic.code.text import mentions
 from torchlint.semantic.code.wording import Wording
+from torchlint.semantic.device.possible_waits import synchroniser
 from torchlint.semantic.module import Module
 from torchlint.semantic.project.asked import reached_elsewhere, said_somewhere
 from torchlint.semantic.question import question
+from torchlint.semantic.time.grades import Grade
+from torchlint.semantic.time.heat import heat_of
 
 _OWN_TENSORS = regex(
     r"__torch_function__|__torch_dispatch__|(Function|Dispatch)Mode|as_subclass"
@@ -147,6 +150,22 @@ CLOCKS = frozenset(
     """time.time time.time_ns time.perf_counter time.perf_counter_ns time.monotonic
     time.monotonic_ns timeit.default_timer""".split()
 )
+
+
+@question(
+    yes="each batch of the evaluation waits for the device on purpose, as a clock measures it",
+    no="no batch of an evaluation is known to wait for the device as a clock measures it",
+)
+def timed_evaluation(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether each iteration of the evaluation around a place waits for all work of the device
+    and reads a clock: what else it waits for there costs nothing."""
+    loop = module.loop(node)
+    if loop is None or heat_of(module, node).grade is not Grade.EVAL:
+        return False
+    calls = list(module.within(loop.body, cst.Call))
+    return any(synchroniser(module, call) for call in calls) and any(
+        module.name(call.func) in CLOCKS for call in calls
+    )
 
 
 @question(

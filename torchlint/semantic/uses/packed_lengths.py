@@ -1,4 +1,5 @@
-"""Which tensors become the lengths of packed sequences, which torch wants on the host."""
+"""Which tensors become the lengths of sequences, which torch wants on the host: to pack them, and
+for CTC losses, which copy them there."""
 
 from __future__ import annotations
 
@@ -17,15 +18,16 @@ _PACKERS = (
     "torch.nn.utils.rnn.pack_padded_sequence",
     "torch.nn.utils.rnn.PackedSequence",
 )
+_CTC = ("torch.nn.CTCLoss", "torch.nn.functional.ctc_loss")
 
 
 @question(
-    yes="`{0}` becomes the lengths of packed sequences, which torch wants on the host",
-    no="`{0}` does not become the lengths of packed sequences",
+    yes="`{0}` becomes the lengths of sequences, which torch wants on the host",
+    no="`{0}` does not become the lengths of sequences that torch wants on the host",
 )
 def becomes_lengths(module: Module, node: cst.CSTNode) -> bool:
-    """Say whether an expression is given to ``pack_padded_sequence`` as its lengths, here or by a
-    function or method of the project."""
+    """Say whether an expression is given to ``pack_padded_sequence`` or a CTC loss as its lengths,
+    here or by a function or method of the project."""
     above = module.parent(node)
     while isinstance(above, (cst.Attribute, cst.Call)):
         node, above = above, module.parent(above)  # ``lengths.long().to(device)``
@@ -45,6 +47,8 @@ def _becomes_lengths_there(module: Module, call: cst.Call, arg: cst.Arg) -> bool
         return keyword in ("lengths", "batch_sizes") or (keyword is None and position == 1)
     if arg.star:
         return False
+    if module.name(call.func) in _CTC or inferred(module, call.func).name in _CTC:
+        return position in (2, 3) if keyword is None else keyword.endswith("_lengths")
     return any(
         becomes_lengths(where, read)
         for where, function in _reached(module, call)

@@ -143,6 +143,42 @@ def before_many_runs(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
     )
 
 
+@question(
+    yes="its iteration runs a network many times, and waits each time, in `{answer}`",
+    no="its iteration is not known to run a network many times that waits each time",
+)
+def beside_many_waits(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
+    """Return what generates text in a turn that comes to a place, or the loop beside it, of its own
+    or of a function that it calls, each turn of which runs a model and waits for the device."""
+    iteration = module.loop(node) or module.function(node)
+    return next(
+        (
+            each
+            for each in (module.within(iteration, cst.Call, *LOOPS) if iteration else ())
+            if each is not iteration
+            and not module.is_within(node, each)
+            and not module.is_within(each, node)
+            and comes_to(module, each, node)
+            and _waits_often(module, each)
+        ),
+        None,
+    )
+
+
+@question(circular=False)
+def _waits_often(module: Module, node: cst.CSTNode) -> bool:
+    if isinstance(node, cst.Call):
+        return method_called(node) == "generate" or any(
+            isinstance(each, LOOPS) or method_called(each) == "generate"
+            for where, function in functions(module, node) or called_object(module, node)
+            for each in where.within(function.body, cst.Call, *LOOPS)
+            if not chosen(where, each, function)
+            and (isinstance(each, cst.Call) or _waits_often(where, each))
+        )
+    runs = runs_model(module, node) or loop_kind(module, node) is not LoopKind.OTHER
+    return runs and bool(_known_waits(module, node))
+
+
 def _decodes(module: Module, call: cst.Call) -> bool:
     """Say whether the only function that a call may reach always comes to a loop each turn of which
     runs a model."""

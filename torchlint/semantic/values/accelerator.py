@@ -57,6 +57,9 @@ _ON_CPU = regex(
     re.MULTILINE,
 )
 """A statement that chooses the CPU: ``device = "cpu"``, ``conf.train.device = "cpu"``."""
+_CPU_DEFAULT = regex(r"\bdef\s+\w+\([^)]*\bdevice(?:\s*:[^=,)]+)?\s*=\s*[\"']cpu(?<=[\"']cpu)[\"']")
+"""A function that puts what it makes on the CPU, unless a call says where."""
+_OTHER_DEVICE = regex(r"\bdevice\s*=(?!=|\s*(?:device\b|[\"']cpu[\"']))")
 _CHOOSES = regex(
     r"^[^\S\n]*[\w.]*\bdevices?[^\S\n]*(:[^=\n]+)?=(?!=)(?!\s*next\([\w.]+\.parameters\(\)\)\.device$)|\bdef\s+\w+\([^)]*\bdevice\b|--device",
     re.MULTILINE,
@@ -179,7 +182,8 @@ def on_tpu(module: Module) -> bool:
 def _chooses_cpu(module: Module) -> bool:
     """Say whether the file, or each that may use it, is written for the CPU alone."""
     say = module.outside.others_say
-    if _sets_cpu(module.text) and say(_anything, near=True) is False:
+    alone = _sets_cpu(module.text) or _defaults_to_cpu(module.text)
+    if alone and say(_anything, near=True) is False:
         return True
     return _for_cpu(module.text) or (
         _CUDA.search(module.text) is None
@@ -239,6 +243,18 @@ def _sets_cpu(text: str) -> bool:
     return (
         bool(chosen)
         and len(chosen) == sum(1 for _ in _CHOOSES.finditer(text))
+        and _OTHER_DEVICES.search(text.lower()) is None
+    )
+
+
+def _defaults_to_cpu(text: str) -> bool:
+    """Say whether functions of a file put things on the CPU by default, and it names no other
+    device, nor gives them one."""
+    defaults = sum(1 for _ in _CPU_DEFAULT.finditer(text))
+    return (
+        bool(defaults)
+        and defaults == sum(1 for _ in _CHOOSES.finditer(text))
+        and _OTHER_DEVICE.search(text) is None
         and _OTHER_DEVICES.search(text.lower()) is None
     )
 

@@ -36,6 +36,7 @@ from torchlint.semantic.device.transfers import (
 from torchlint.semantic.elsewhere import Definition
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
+from torchlint.semantic.uses.packed_lengths import becomes_lengths
 from torchlint.semantic.values import definitions_behind
 from torchlint.semantic.values.apple import only_apple
 from torchlint.semantic.values.classes import in_lightning
@@ -122,14 +123,30 @@ def _asked_before(module: Module, transfer: Transfer) -> bool:
 
 
 def _from_dataset(module: Module, source: cst.BaseExpression) -> bool:
-    """Say whether a loop takes what is moved from a dataset itself: no loader pins that memory."""
+    """Say whether a loop takes what is moved from a dataset itself, or by its place in what it
+    counts, ``data[i]`` for ``i in range(len(data))``: no loader pins that memory."""
     source = root_of(source, cst.Subscript)
+    loops = [loop for loop in module.loops(source) if isinstance(loop, cst.For)]
     return isinstance(source, cst.Name) and any(
-        isinstance(loop, cst.For)
-        and any(name.value == source.value for name in module.within(loop.target, cst.Name))
-        and takes_samples(module, loop)
-        for loop in module.loops(source)
+        (
+            any(name.value == source.value for name in module.within(loop.target, cst.Name))
+            and takes_samples(module, loop)
+        )
+        or any(_by_place(module, each, loop) for each in definitions_of(module, source))
+        for loop in loops
     )
+
+
+def _by_place(module: Module, definition: cst.CSTNode, loop: cst.For) -> bool:
+    match definition:
+        case cst.Assign(
+            value=cst.Subscript(data, [cst.SubscriptElement(cst.Index(cst.Name(index)))])
+        ):
+            return is_name(loop.target, index) and any(
+                module.called(call) == "builtins.len" and call.args[0].value.deep_equals(data)
+                for call in module.within(loop.iter, cst.Call)
+            )
+    return False
 
 
 def older_than_loops(module: Module, source: cst.BaseExpression, calls: int = 3) -> bool:
@@ -204,6 +221,8 @@ def never_read(module: Module, call: cst.Call) -> bool:
 
 
 def _goes_back(module: Module, read: cst.Name) -> bool:
+    if becomes_lengths(module, read):
+        return True  # Torch copies them.
     node: cst.CSTNode = read
     while isinstance(above := module.parent(node), (cst.Attribute, cst.Call)):
         node = above
