@@ -462,6 +462,49 @@ def test_a_test_of_a_mask_that_selects_on_the_next_line(
     assert finding.severity is level
 
 
+GIVEN_MASK = """\
+import torch
+from torch import nn
+
+model = nn.Linear(8, 2).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+class Penalty(nn.Module):
+    def forward(self, out, kept):
+        {body}
+
+
+penalty = Penalty()
+
+
+def train(batches):
+    for x, kept in batches:
+        loss = penalty(model(x.cuda()), kept.cuda())
+        loss.backward()
+        optimizer.step()
+
+
+train(torch.load("batches"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "level"),
+    [
+        ("if not kept.any(): return out.sum() * 0\n        return out[kept].mean()", INFO),
+        ("return (out[kept] if kept.any() else out).mean()", INFO),
+        ("if kept.any():\n            out = out[kept]\n        return out.mean()", INFO),
+        ("if not kept.any(): return out.sum() * 0\n        return (out * kept).mean()", WARNING),
+        ("if not kept.sum(): return out.sum() * 0\n        return out[kept].mean()", WARNING),
+        ("return (out[0] if kept.any() else out).mean()", WARNING),
+    ],
+)
+def test_what_is_asked_whether_any_is_true_selects_as_a_mask(body: str, level: Severity) -> None:
+    (finding,) = found(GIVEN_MASK.format(body=body), "TL602", "")
+    assert finding.severity is level
+
+
 SAMPLED = """\
 import torch
 from torch import nn
@@ -1153,6 +1196,136 @@ SYNC = "torch.cuda.synchronize()"
 def test_copies_of_batches_that_are_timed(before: str, after: str, clock: str, count: int) -> None:
     text = TIMED.format(before=before, after=after, clock=clock)
     assert len(found(text, "TL113", "out.cpu()")) == count
+
+
+FILLED_IN = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+device = torch.device("cuda")
+model = nn.Linear(8, 2).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def penalty(out, y, targets=None):
+    if targets is None:
+        print(out.mean().item())
+        targets = y
+    return (out - targets).square().mean()
+
+
+def train(loader, chosen=None):
+    for x, y in loader:
+        out = model(x.to(device))
+        {fill}
+        loss = penalty(out, y.to(device){given})
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+print(penalty(model(torch.ones(2, 8).to(device)), torch.ones(2, 2).to(device)))
+train(DataLoader(torch.load("data"), batch_size=4))
+"""
+FILL = "if chosen is None:\n            chosen = torch.zeros_like(out)"
+
+
+@pytest.mark.parametrize(
+    ("fill", "given", "count"),
+    [
+        (FILL, ", chosen", 0),
+        ("other = torch.ones(2)", ", other", 0),
+        ("other = out.abs()", ", targets=other", 0),
+        (FILL, "", 1),
+        ("if x.shape[0] > 2:\n            chosen = torch.zeros_like(out)", ", chosen", 1),
+        ("if chosen is None:\n            chosen = torch.load('x')", ", chosen.get('y')", 1),
+    ],
+)
+def test_what_is_done_where_nothing_is_given(fill: str, given: str, count: int) -> None:
+    text = FILLED_IN.format(fill=fill, given=given)
+    assert len(found(text, "TL105", "out.mean()")) == count
+
+
+NOTHING_THERE = """\
+import torch
+from torch import nn
+
+model = nn.Linear(8, 2).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+class Contrast(nn.Module):
+    def forward(self, out, mask):
+        near, far = out[mask > 0], out[mask < 0]
+        if {test}:
+            {first}
+        else:
+            {second}
+
+
+def train(batches):
+    for x, y in batches:
+        loss = Contrast()(model(x.cuda()), y.cuda())
+        loss.backward()
+        optimizer.step()
+
+
+train(torch.load("batches"))
+"""
+COMPUTES = "return near.mean() - far.mean()"
+GIVES_ZERO = "return torch.tensor(0.0, device=out.device)"
+
+
+@pytest.mark.parametrize(
+    ("test", "swapped", "count"),
+    [
+        ("len(near) > 0 and len(far) > 0", False, 0),
+        ("near.numel() > 0 and far.numel() > 0", False, 0),
+        ("len(near) == 0 or len(far) == 0", True, 0),
+        ("not (len(near) and len(far))", True, 0),
+        ("len(near) > 0 or self.training", False, 1),
+        ("len(near) == 0 and self.training", False, 1),
+        ("len(near) > 0 and len(far) > 0", True, 1),
+    ],
+)
+def test_a_zero_where_one_of_two_things_is_missing(test: str, swapped: bool, count: int) -> None:
+    sides = (GIVES_ZERO, COMPUTES) if swapped else (COMPUTES, GIVES_ZERO)
+    text = NOTHING_THERE.format(test=test, first=sides[0], second=sides[1])
+    assert len(found(text, "TL112", "")) == count
+
+
+TASKS = """\
+import torch
+from torch import nn
+
+device = torch.device("cuda")
+
+
+class Task:
+    def __init__(self, agent):
+        self.agent = agent
+        self.net = nn.Linear(8, 2).to(device)
+
+    def train_step(self, batch):
+        {body}
+        return self.net(self.inputs.to(device)).mean().item()
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "count"),
+    [
+        ("metrics = self.agent.train_epoch()", 0),
+        ("rows = [0]\n        for _ in range(9):\n            self.agent.train_one_batch()", 0),
+        ("for x in batch:\n            self.agent.train_step(x)", 0),
+        ("metrics = self.agent.epoch()", 1),
+        ("self.agent.train_one_batch()", 1),
+        ("for x in batch:\n            self.agent.train(x)", 1),
+    ],
+)
+def test_a_step_by_name_that_runs_many(body: str, count: int) -> None:
+    assert len(found(TASKS.format(body=body), "TL101", "")) == count
 
 
 INDEXED = """\

@@ -70,9 +70,8 @@ def test_its_twins_are_not(tmp_path: Path, taken: str, device: str) -> None:
 MADE = """\
 import numpy as np
 import torch
-from torch import nn
 
-model = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 1))
+model = torch.load("net")
 optimizer = torch.optim.Adam(model.parameters())
 
 

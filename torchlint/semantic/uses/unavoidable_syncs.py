@@ -875,9 +875,11 @@ def _as_often_as(
     module: Module, node: cst.CSTNode, *, beside: bool
 ) -> Iterator[cst.BaseExpression]:
     """Yield the places of the same function that wait whatever becomes of others and run at least
-    as often as `node`: outside of its statement, and the calls that give its operands."""
-    function = module.function(node)
-    own = module.small_statement(node)
+    as often as `node`: outside of its statement, but for ``x[mask] if mask.any() else x``, and the
+    calls that give its operands."""
+    function, above = module.function(node), module.parent(node)
+    chooses = isinstance(above, cst.IfExp) and above.test is node
+    own = node if chooses else module.small_statement(node)
     if function is None:
         return
     for other in _staying(module, function, beside):
