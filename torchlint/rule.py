@@ -368,9 +368,10 @@ def _graded(module: Module, hit: Hit, declared: Declaration) -> Hit | None:
     ):
         severity = Severity.INFO
     role = _role(hit, declared)
+    trains = heat_of(module, node).grade is not Grade.EVAL
     if role.hint and (
         timed_evaluation(module, node)
-        or (severity is Severity.INFO and beside_many_waits(module, node) is not None)
+        or (severity is Severity.INFO and beside_many_waits(module, node, waits=trains))
     ):
         return None
     row = role.hint_as_row and inferred(module, hit.node).rank in (0, 1)

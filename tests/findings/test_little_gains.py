@@ -1328,6 +1328,151 @@ def test_a_step_by_name_that_runs_many(body: str, count: int) -> None:
     assert len(found(TASKS.format(body=body), "TL101", "")) == count
 
 
+REFUSED = """\
+import torch
+from PIL import Image
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+device = torch.device("cuda")
+model = nn.Linear(8, 2).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+class Pictures(Dataset):
+    def __len__(self):
+        return 9
+
+    def __getitem__(self, index):
+        return torch.tensor(list(Image.open(f"{{index}}.png").getdata()))
+
+
+def train(loader):
+    for x in loader:
+        model(x.to(device)).sum().backward()
+        optimizer.step()
+
+
+@torch.no_grad()
+def evaluate(loader):
+    for x in loader:
+        model(x.to(device))
+
+
+if __name__ == "__main__":
+    train(DataLoader(Pictures(), shuffle=True, num_workers=0))
+    evaluate(DataLoader(Pictures(){none}))
+    evaluate(
+        DataLoader(
+            Pictures(),
+            num_workers=0,  {comment}
+        )
+    )
+"""
+
+
+@pytest.mark.parametrize(
+    ("none", "comment", "count"),
+    [
+        (", num_workers=0", "# Important for Windows stability", 1),
+        (", num_workers=0", "# avoids memory spikes of Windows workers", 1),
+        (", num_workers=0", "# multiprocessing deadlocks with the lock of the file", 1),
+        ("", "# Important for Windows stability", 2),
+        (", num_workers=0", "# the default", 3),
+    ],
+)
+def test_a_reason_for_no_workers_holds_for_evaluations(none: str, comment: str, count: int) -> None:
+    assert len(found(REFUSED.format(none=none, comment=comment), "TL201", "")) == count
+
+
+COPIED_AGAIN = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+device = torch.device("cuda")
+model = nn.Linear(8, 2).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def fit(loader):
+    batches = iter(loader)
+    for i in range(1000):
+        try:
+            x, y = next(batches)
+        except StopIteration:
+            batches = iter(loader)
+            x, y = next(batches)
+        x = x.to(device, non_blocking=True)
+        y = y.to(device)
+        loss = {loss}
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+fit(DataLoader(torch.load("data"), batch_size=4, num_workers=2, pin_memory=True))
+"""
+
+
+@pytest.mark.parametrize(
+    ("loss", "unread"),
+    [
+        ("model(x).square().mean()", True),
+        ("model(x).square().mean() * len(x)", True),
+        ("(model(x) - y).square().mean()", False),
+        ("model(x).mean() if y is None else model(y).mean()", False),
+    ],
+)
+def test_what_only_its_own_copy_reads_is_not_needed_there(loss: str, unread: bool) -> None:
+    (finding,) = found(COPIED_AGAIN.format(loss=loss), "TL103", "")
+    assert ("never used there" in finding.message) is unread
+
+
+SAMPLED_ONCE = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+device = torch.device("cuda")
+model = nn.Linear(8, 8).to(device)
+
+
+def sample(x, steps):
+    for t in range(steps):
+        x = x - {work}
+    return x
+
+
+@torch.no_grad()
+def run(dataset):
+    sounds = []
+    for x in DataLoader(dataset, batch_size=4, num_workers=2, pin_memory=True):
+        x = x.to(device, non_blocking=True)
+        {made}
+        sounds.append(out.cpu().numpy())
+    return sounds
+
+
+run(torch.load("data"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("work", "made", "count"),
+    [
+        ("model(x)", "out = sample(x, 50)", 0),
+        ("model(x) / steps", "out = model(x) + sample(x, 50)", 0),
+        ("model(x)", "for t in range(50):\n            x = model(x)\n        out = x", 0),
+        ("x / steps", "out = model(x)", 1),
+        ("model(x)", "out = model(x)", 1),
+        ("x / steps", "out = model(sample(x, 50))", 1),
+    ],
+)
+def test_a_copy_of_what_many_runs_have_made(work: str, made: str, count: int) -> None:
+    assert len(found(SAMPLED_ONCE.format(work=work, made=made), "TL113", "out.cpu()")) == count
+
+
 INDEXED = """\
 import torch
 from torch import nn

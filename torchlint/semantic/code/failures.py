@@ -130,6 +130,20 @@ def fails_after(module: Module, node: cst.CSTNode) -> tuple[cst.CSTNode, str] | 
     return None
 
 
+def fails_at_top(module: Module) -> tuple[cst.CSTNode, str] | None:
+    """Return the statement at the top of a file that ends in an error, and why, where nothing but
+    definitions, imports and what is made for it stands before it."""
+    ended = _ended(module, module.root) if not _binds_unseen(module) else None
+    if ended is None or any(
+        isinstance(line, cst.BaseCompoundStatement)
+        and not isinstance(line, (cst.FunctionDef, cst.ClassDef))
+        and module.before(line, ended[0])
+        for line in module.root.body
+    ):
+        return None
+    return ended
+
+
 def _comes_again(module: Module, outer: cst.CSTNode) -> bool:
     """Say whether what stands in a loop, or a function, is there to run more than once: a program's
     own function has done its work when it fails at its end."""

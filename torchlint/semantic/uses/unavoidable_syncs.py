@@ -144,12 +144,15 @@ def before_many_runs(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
 
 
 @question(
-    yes="its iteration runs a network many times, and waits each time, in `{answer}`",
-    no="its iteration is not known to run a network many times that waits each time",
+    yes="its iteration runs a network many times, in `{answer}`",
+    no="its iteration is not known to run a network many times",
 )
-def beside_many_waits(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
+def beside_many_waits(
+    module: Module, node: cst.CSTNode, *, waits: bool = True
+) -> cst.CSTNode | None:
     """Return what generates text in a turn that comes to a place, or the loop beside it, of its own
-    or of a function that it calls, each turn of which runs a model and waits for the device."""
+    or of a function that it calls, each turn of which runs a model and, if `waits`, waits for the
+    device."""
     iteration = module.loop(node) or module.function(node)
     return next(
         (
@@ -159,24 +162,24 @@ def beside_many_waits(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
             and not module.is_within(node, each)
             and not module.is_within(each, node)
             and comes_to(module, each, node)
-            and _waits_often(module, each)
+            and _runs_often(module, each, waits)
         ),
         None,
     )
 
 
 @question(circular=False)
-def _waits_often(module: Module, node: cst.CSTNode) -> bool:
+def _runs_often(module: Module, node: cst.CSTNode, waits: bool) -> bool:
     if isinstance(node, cst.Call):
         return method_called(node) == "generate" or any(
             isinstance(each, LOOPS) or method_called(each) == "generate"
             for where, function in functions(module, node) or called_object(module, node)
             for each in where.within(function.body, cst.Call, *LOOPS)
             if not chosen(where, each, function)
-            and (isinstance(each, cst.Call) or _waits_often(where, each))
+            and (isinstance(each, cst.Call) or _runs_often(where, each, waits))
         )
     runs = runs_model(module, node) or loop_kind(module, node) is not LoopKind.OTHER
-    return runs and bool(_known_waits(module, node))
+    return runs and (not waits or bool(_known_waits(module, node)))
 
 
 def _decodes(module: Module, call: cst.Call) -> bool:

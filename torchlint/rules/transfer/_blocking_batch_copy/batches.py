@@ -196,7 +196,7 @@ def only_copied_back(module: Module, call: cst.Call) -> bool:
 
 
 def never_read(module: Module, call: cst.Call) -> bool:
-    """Say whether nothing reads the name to which a copied tensor is bound."""
+    """Say whether nothing but the copy reads the name to which a copied tensor is bound."""
     line, function = module.small_statement(call), module.function(call)
     if not isinstance(line, cst.Assign) or function is None:
         return False
@@ -214,7 +214,7 @@ def never_read(module: Module, call: cst.Call) -> bool:
     inner = module.within(function.body, cst.FunctionDef, cst.Lambda, nested=True)
     return (
         len(line.targets) == 1
-        and not readers_of(module, line, name)
+        and all(module.is_within(read, line) for read in readers_of(module, line, name))
         and "locals" not in module.names_in(function)
         and not any(name in module.names_in(each) for each in inner)
     )
