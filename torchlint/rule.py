@@ -33,7 +33,7 @@ import libcst as cst
 from torchlint.base.declaration import Declaration
 from torchlint.base.finding import Safety, Severity
 from torchlint.base.records import dataclass, frozen
-from torchlint.base.waits import Role, role_of
+from torchlint.base.waits import role_of
 from torchlint.fixes.deletion import deletion
 from torchlint.fixes.expressions import Rewrite, nested, with_keyword, without_argument
 from torchlint.fixes.fix import (
@@ -63,7 +63,6 @@ from torchlint.semantic.time.entry_points import broken_import, uncalled
 from torchlint.semantic.time.grades import COLD, Grade, Heat, Why
 from torchlint.semantic.time.heat import heat_of, hot_nodes, may_be_hot, not_used
 from torchlint.semantic.torch import ops
-from torchlint.semantic.uses.observers import timed_evaluation
 from torchlint.semantic.uses.unavoidable_syncs import beside_many_waits, wait_that_stays
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
@@ -359,20 +358,17 @@ def _means(module: Module, func: cst.BaseExpression, wanted: Collection[str]) ->
 def _graded(module: Module, hit: Hit, declared: Declaration) -> Hit | None:
     """Return a hit with its severity: what costs only where somebody turns on an option that is off
     by default, or uses what nothing uses here, is a hint, and so are all in a file that cannot be
-    imported, and a wait or a copy beside another that stays. Beside many that stay, or where each
-    iteration is timed, such a hint is none."""
+    imported, and a wait or a copy beside another that stays; beside many such a hint is none."""
     severity = hit.severity or Severity(declared.severity)
     node = hit.node.body if isinstance(hit.node, LOOPS) else hit.node
     if severity is Severity.WARNING and (
         heat_of(module, node).optional or bool(not_used(module, node))
     ):
         severity = Severity.INFO
-    role = _role(hit, declared)
+    role = role_of(declared.effect, waits=isinstance(hit.cause, Wait))
     trains = heat_of(module, node).grade is not Grade.EVAL
-    if role.hint and (
-        timed_evaluation(module, node)
-        or (severity is Severity.INFO and beside_many_waits(module, node, waits=trains))
-    ):
+    hint = role.hint and severity is Severity.INFO
+    if hint and beside_many_waits(module, node, waits=trains) is not None:
         return None
     row = role.hint_as_row and inferred(module, hit.node).rank in (0, 1)
     if severity is Severity.WARNING and (role.hint or row):
@@ -384,10 +380,6 @@ def _graded(module: Module, hit: Hit, declared: Declaration) -> Hit | None:
     if broken_import(module) is not None:
         severity = Severity.INFO
     return replace(hit, severity=severity)
-
-
-def _role(hit: Hit, declared: Declaration) -> Role:
-    return role_of(declared.effect, waits=isinstance(hit.cause, Wait))
 
 
 def _waits_all_the_same(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:

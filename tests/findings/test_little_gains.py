@@ -1075,19 +1075,21 @@ for x in torch.load("batches"):
 
 
 @pytest.mark.parametrize(
-    ("work", "count"),
+    ("work", "level"),
     [
-        ("out = model.generate(x.cuda())", 0),
-        ("out = answer(x)", 0),
-        ("for t in torch.load('times'):\n        x = net(x.cuda())", 0),
-        ("out = model.eval()", 1),
-        ("for t in torch.load('times'):\n        print(t)", 1),
-        ("out = [answer for _ in range(3)]", 1),
+        ("out = model.generate(x.cuda())", INFO),
+        ("out = answer(x)", INFO),
+        ("for t in torch.load('times'):\n        x = net(x.cuda())", INFO),
+        ("out = model.eval()", WARNING),
+        ("for t in torch.load('times'):\n        print(t)", WARNING),
+        ("out = [answer for _ in range(3)]", WARNING),
     ],
 )
-def test_memory_given_back_once_in_a_long_iteration(work: str, count: int) -> None:
+def test_memory_given_back_once_in_a_long_iteration(work: str, level: Severity) -> None:
     for code in ("TL701", "TL702"):
-        assert len(found(LONG_TURNS.format(work=work), code, "")) == count
+        (finding,) = found(LONG_TURNS.format(work=work), code, "")
+        assert finding.severity is level
+        assert ("so little is gained" in finding.message) is (level is INFO)
 
 
 ATTACKED = """\
@@ -1163,13 +1165,14 @@ model = nn.Linear(8, 2).to(device)
 def run(dataset):
     found, times = [], []
     for x, y in DataLoader(dataset, batch_size=4, num_workers=2, pin_memory=True):
-        x = x.to(device)
+        x, y = x.to(device), y.to(device)
         {before}
         start = time.time()
         out = model(x).argmax(1)
         {after}
         times.append({clock} - start)
         found.extend(out.cpu().numpy())
+        found.extend(y.cpu().numpy())
     return found, times
 
 
@@ -1196,6 +1199,8 @@ SYNC = "torch.cuda.synchronize()"
 def test_copies_of_batches_that_are_timed(before: str, after: str, clock: str, count: int) -> None:
     text = TIMED.format(before=before, after=after, clock=clock)
     assert len(found(text, "TL113", "out.cpu()")) == count
+    (again,) = found(text, "TL113", "y.cpu()")
+    assert ("does the host run ahead" in again.message) is (count > 0)
 
 
 FILLED_IN = """\
@@ -1471,6 +1476,52 @@ run(torch.load("data"))
 )
 def test_a_copy_of_what_many_runs_have_made(work: str, made: str, count: int) -> None:
     assert len(found(SAMPLED_ONCE.format(work=work, made=made), "TL113", "out.cpu()")) == count
+
+
+WRITTEN = """\
+import torch
+from torch import nn
+from torch.utils.tensorboard import SummaryWriter
+
+device = torch.device("cuda")
+model = nn.Linear(8, 2).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+writer = SummaryWriter()
+
+
+def show(writer, loss, step):
+    {body}
+
+
+def fit(loader):
+    for step, x in enumerate(loader):
+        loss = model(x.to(device)).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        show(writer, loss.item(), step)
+
+
+fit(torch.load("data"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ("writer.add_scalar('loss', loss, step)", "TL105"),
+        ('"""Show the loss."""\n    print(step, loss)', "TL105"),
+        ("writer.add_scalar('loss', loss, step)\n    print(f'{loss:.3f}')", "TL105"),
+        ("writer.add_scalar('loss', loss, step)\n    return loss", "TL101"),
+        ("writer.kept.append(loss)", "TL101"),
+        ("if loss > 3: print(loss)", "TL101"),
+    ],
+)
+def test_a_function_that_only_logs_what_it_is_given(body: str, code: str) -> None:
+    both = {
+        each: found(WRITTEN.format(body=body), each, "loss.item()") for each in ("TL101", "TL105")
+    }
+    assert [each for each, findings in both.items() if findings] == [code]
 
 
 INDEXED = """\

@@ -96,6 +96,7 @@ from torchlint.rule import (
 )
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.offloads import (
+    LITTLE,
     beside_many_runs,
     frees_for_offload,
     frees_on_purpose,
@@ -140,14 +141,15 @@ def check_setting(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 @rule.call(*_CALLS)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if not frees_for_offload(module, node) and not beside_many_runs(module, node):
+    if not frees_for_offload(module, node):
         safety = Safety.SUGGESTION if _is_budgeted(module, node) else Safety.UNSAFE
-        wanted = frees_on_purpose(module, node)
+        wanted, little = frees_on_purpose(module, node), beside_many_runs(module, node)
         yield Hit(
             node,
             {"name": module.called(node)},
             None if wanted else deletion(module, node, safety, _NOTE),
-            Severity.INFO if wanted else None,
+            Severity.INFO if wanted or little else None,
+            rule.message + LITTLE if little else None,
             cause=Wait(node, node, node),
         )
 

@@ -91,6 +91,7 @@ from torchlint.base.regex import regex
 from torchlint.rule import Hit, Module, Remove, Rule, Safety, Severity, deletion
 from torchlint.semantic.code.text import explained
 from torchlint.semantic.uses.offloads import (
+    LITTLE,
     beside_many_runs,
     frees_for_offload,
     frees_on_purpose,
@@ -125,14 +126,16 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         or frees_for_offload(module, node)
         or _is_scheduled(module)
         or _cycles(module, node)
-        or beside_many_runs(module, node)
     ):
         purpose = frees_on_purpose(module, node)
         fix = None if purpose else deletion(module, node, Safety.UNSAFE, _NOTE)
         again = _emptied_again(module, node)
         if fix is not None and again is not None:
             fix = replace(fix, edits=(*fix.edits, Remove(again)))
-        yield Hit(node, fix=fix, severity=Severity.INFO if purpose else None)
+        little = beside_many_runs(module, node)
+        severity = Severity.INFO if purpose or little else None
+        message = rule.message + LITTLE if little else None
+        yield Hit(node, fix=fix, severity=severity, message=message)
 
 
 def _emptied_again(module: Module, node: cst.Call) -> cst.SimpleStatementLine | None:

@@ -153,19 +153,18 @@ CLOCKS = frozenset(
 
 
 @question(
-    yes="each batch of the evaluation waits for the device on purpose, as a clock measures it",
+    yes="`{answer}` waits for the device in each batch of the evaluation, for a clock",
     no="no batch of an evaluation is known to wait for the device as a clock measures it",
 )
-def timed_evaluation(module: Module, node: cst.CSTNode) -> bool:
-    """Say whether each iteration of the evaluation around a place waits for all work of the device
-    and reads a clock: what else it waits for there costs nothing."""
+def timed_by(module: Module, node: cst.CSTNode) -> cst.Call | None:
+    """Return what waits for all work of the device in each iteration of the evaluation around a
+    place, which reads a clock: what else it waits for there costs nothing."""
     loop = module.loop(node)
     if loop is None or heat_of(module, node).grade is not Grade.EVAL:
-        return False
+        return None
     calls = list(module.within(loop.body, cst.Call))
-    return any(synchroniser(module, call) for call in calls) and any(
-        module.name(call.func) in CLOCKS for call in calls
-    )
+    clocks = any(module.name(call.func) in CLOCKS for call in calls)
+    return next((call for call in calls if clocks and synchroniser(module, call)), None)
 
 
 @question(

@@ -53,6 +53,7 @@ _REPLAY = regex(r"replay|(memory|experience)_?(buffer|pool|bank)?$", re.IGNORECA
 _TAKES = regex(r"_?(push|add|store|append|insert|put|remember|save|record|cache)")
 _NEAR = 2
 """Statements above a call whose comments may be about it."""
+LITTLE = " Each iteration runs a network many times, so little is gained."
 _OFFLOAD = regex(r"off_?load|low_?mem|spare_?mem|save_?mem", re.IGNORECASE)
 
 
