@@ -1524,6 +1524,46 @@ def test_a_function_that_only_logs_what_it_is_given(body: str, code: str) -> Non
     assert [each for each, findings in both.items() if findings] == [code]
 
 
+SELDOM_USED = """\
+import torch
+from torch import nn
+
+device = torch.device("cuda")
+model = nn.Linear(8, 2).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def fit(loader, every):
+    for step, x in enumerate(loader):
+        out = model(x.to(device))
+        loss = out.square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        kept = {read}
+        {use}
+
+
+fit(torch.load("data"), 100)
+"""
+
+
+@pytest.mark.parametrize(
+    ("read", "use", "told"),
+    [
+        ("loss.detach().cpu().numpy()", "if step % every == 0: print(f'{kept:.2f}')", True),
+        ("out.mean().detach().cpu()", "if step % 50 == 0: print(kept)", True),
+        ("out.std().detach().cpu().numpy()", "if not step % every: print(kept)", True),
+        ("out.detach().cpu()", "torch.save(kept, f'{step}.pt')", False),
+        ("loss.detach().cpu().numpy()", "print(f'{kept:.2f}')", False),
+        ("out.detach().cpu()", "if every > 3: print(kept)", False),
+    ],
+)
+def test_a_copy_that_is_used_now_and_then_alone(read: str, use: str, told: bool) -> None:
+    findings = found(SELDOM_USED.format(read=read, use=use), "TL113", "")
+    assert any("is used only where `" in each.message for each in findings) is told
+
+
 INDEXED = """\
 import torch
 from torch import nn

@@ -199,7 +199,7 @@ from torchlint.rules.transfer._host_copy_in_loop.fixes import (
 from torchlint.rules.transfer._host_copy_in_loop.own_uploads import uploaded_by
 from torchlint.semantic.code.reaching import readers_of
 from torchlint.semantic.code.tree import COMPREHENSIONS, attr_of, keyword_of
-from torchlint.semantic.data.per_step_use import redraws_bar
+from torchlint.semantic.data.per_step_use import redraws_bar, used_rarely
 from torchlint.semantic.data.taken_per_iteration import taken_per_iteration
 from torchlint.semantic.device.host_reads import HostRead, host_copy
 from torchlint.semantic.time.heat import inner_loop, loop_in_sight
@@ -292,6 +292,10 @@ LOGGED = (
 PARTNER = (
     "`{expr}` copies a GPU tensor to the host every step to compute there with `{partner}`; make "
     "`{partner}` on the GPU, and compute there."
+)
+RARELY = (
+    "`{expr}` copies a GPU tensor to the host every step but is used only where `{test}`; copy it "
+    "there."
 )
 NO_LOOP = (
     "`{expr}` copies a GPU tensor to the host every step; keep it on the device and copy the "
@@ -443,8 +447,10 @@ def _hit_for(module: Module, seen: _Seen) -> Hit | None:
         or gives_elements(module, copy)
         or twice is not None
     )
+    rarely = used_rarely(module, whole)
     instead = (
         (counts, COUNTED),
+        (rarely, RARELY),
         (sized, SIZED),
         (twice, TWICE),
         (computed, COMPUTED),
@@ -460,6 +466,7 @@ def _hit_for(module: Module, seen: _Seen) -> Hit | None:
     if seen.evaluates and message is WORKED_ON_AT_ONCE:
         return None  # It is what the evaluation is for.
     named = {"partner": partner, "twice": twice, "user": user and user.func, "log": log}
+    named["test"] = rarely
     words = {word: module.shown(each) if each else "" for word, each in named.items()}
     return _hit(module, copy, message, words, spared=spared, by_parts=by_parts, fix=fix)
 

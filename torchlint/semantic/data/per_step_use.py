@@ -19,6 +19,7 @@ from torchlint.base.records import frozen
 from torchlint.base.regex import regex
 from torchlint.semantic.code.conditions import conditions_around
 from torchlint.semantic.code.flow import callees_of, reads_of, writes_of
+from torchlint.semantic.code.guards import throttle
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.code.text import remarked
@@ -444,6 +445,36 @@ def _only_logs(module: Module, line: cst.CSTNode | None) -> bool:
             changing = any(True for _ in module.within(call, cst.NamedExpr, cst.Await, cst.Yield))
             return sink is not None and sink.kind != "meter" and not changing
     return False
+
+
+@question(
+    yes="the loop uses `{0}` only where `{answer}`",
+    no="the loop is not known to use `{0}` now and then alone",
+)
+def used_rarely(module: Module, node: cst.CSTNode) -> cst.BaseExpression | None:
+    """Return the condition under which alone a loop uses what a name, or a key of a dictionary,
+    holds; it holds another value in the next step."""
+    loop = module.loop(node)
+    match module.small_statement(node):
+        case cst.Assign(
+            [
+                cst.AssignTarget(
+                    cst.Name(name)
+                    | cst.Subscript(
+                        cst.Name(name), [cst.SubscriptElement(cst.Index(cst.SimpleString()))]
+                    )
+                )
+            ],
+            value,
+        ) if value is node and loop is not None:
+            uses = [
+                each
+                for each in reads_of(module, module.scope(node), name)
+                if not isinstance(module.parent(module.parent(each)), cst.AssignTarget)
+            ]
+            tests = [throttle(module, each, loop) for each in uses if module.is_within(each, loop)]
+            return tests[0] if len(set(tests)) == 1 and len(tests) == len(uses) else None
+    return None
 
 
 @question(yes="the value is only logged", no="the value is not only logged")
