@@ -62,6 +62,7 @@ from torchlint.semantic.module import Module
 from torchlint.semantic.time.entry_points import broken_import, uncalled
 from torchlint.semantic.time.grades import COLD, Grade, Heat, Why
 from torchlint.semantic.time.heat import heat_of, hot_nodes, may_be_hot, not_used
+from torchlint.semantic.time.once import while_constructing
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.unavoidable_syncs import beside_many_waits, wait_that_stays
 from torchlint.semantic.values.inferred import inferred
@@ -406,6 +407,6 @@ def _counted(module: Module, node: cst.CSTNode, runs: str, benchmarks: bool) -> 
         return None
     if unreached(module, node):
         return None
-    if runs != "anywhere" and uncalled(module, node):
+    if runs != "anywhere" and (uncalled(module, node) or while_constructing(module, node)):
         return None
     return heat if fails_before(module, node) is None else None

@@ -1564,6 +1564,61 @@ def test_a_copy_that_is_used_now_and_then_alone(read: str, use: str, told: bool)
     assert any("is used only where `" in each.message for each in findings) is told
 
 
+SHAPED = """\
+import torch
+from torch import nn
+
+
+class Shape(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.register_buffer("width", torch.as_tensor(width))
+
+    def forward(self, x):
+        if self.width > 0:
+            return (x / self.width).abs()
+        return x
+
+
+class Projection(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        {made}
+        {kept}
+
+    def forward(self, x):
+        return self.matrix @ x
+
+
+if __name__ == "__main__":
+    net = Projection(2.0).cuda()
+    for x in torch.load("data"):
+        net(x.cuda())
+"""
+BUILDS = "self.matrix = nn.Parameter(torch.outer(profile(points), points))"
+
+
+@pytest.mark.parametrize(
+    ("made", "kept", "count"),
+    [
+        ("points, profile = torch.ones(9), 1\n        profile = Shape(width)", BUILDS, 1),
+        ("points = torch.ones(9)\n        profile = Shape(width)\n        rows = profile(points)",
+         "self.matrix = nn.Parameter(torch.outer(rows, points))", 0),
+        ("profile = Shape(width)\n        made = [profile(torch.ones(9))]",
+         "self.matrix = nn.Parameter(torch.stack(made))", 0),
+        ("profile = Shape(width)\n        matrix = profile(torch.ones(9))",
+         "self.matrix = nn.Parameter(matrix)", 0),
+        ("profile = Shape(width)", "self.profile = profile", 1),
+        ("self.profile = Shape(width)", "self.matrix = None", 1),
+        ("profile = Shape(width)", "self.nets = nn.ModuleList([profile])", 1),
+    ],
+)  # fmt: skip
+def test_a_forward_pass_while_another_object_is_constructed(
+    made: str, kept: str, count: int
+) -> None:
+    assert len(found(SHAPED.format(made=made, kept=kept), "TL602", "")) == count
+
+
 INDEXED = """\
 import torch
 from torch import nn
