@@ -1619,6 +1619,50 @@ def test_a_forward_pass_while_another_object_is_constructed(
     assert len(found(SHAPED.format(made=made, kept=kept), "TL602", "")) == count
 
 
+COUNTED_BY = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+device = torch.device("cuda")
+model = nn.Linear(8, 2).to(device)
+
+
+def counts(found, labels):
+    right = [0] * 10
+    for {loop}:
+        own = {own}
+        right[{index}] += 1
+    return right
+
+
+@torch.no_grad()
+def run(dataset):
+    for x, y in DataLoader(dataset, batch_size=4, num_workers=2, pin_memory=True):
+        print(counts(model(x.to(device)).argmax(1), y.to(device)))
+
+
+run(torch.load("data"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("loop", "own", "index", "older"),
+    [
+        ("one in found", "0", "one", True),
+        ("one, two in zip(found, labels)", "0", "one", True),
+        ("i, one in enumerate(labels)", "0", "one", True),
+        ("one, two in zip(found, labels)", "two", "own", True),
+        ("one, two in zip(found, labels)", "0", "one + two", False),
+        ("one in found", "one + 1", "own", False),
+    ],
+)
+def test_elements_by_which_a_list_is_indexed(loop: str, own: str, index: str, older: bool) -> None:
+    text = COUNTED_BY.format(loop=loop, own=own, index=index)
+    (read,) = found(text, "TL101", "right[")
+    assert ("made before the loop" in read.message) is older
+
+
 INDEXED = """\
 import torch
 from torch import nn
