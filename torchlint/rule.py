@@ -65,6 +65,7 @@ from torchlint.semantic.time.heat import heat_of, hot_nodes, may_be_hot, not_use
 from torchlint.semantic.time.once import while_constructing
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.unavoidable_syncs import beside_many_waits, wait_that_stays
+from torchlint.semantic.values.accelerator import kept_on_cpu
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
 
@@ -359,7 +360,8 @@ def _means(module: Module, func: cst.BaseExpression, wanted: Collection[str]) ->
 def _graded(module: Module, hit: Hit, declared: Declaration) -> Hit | None:
     """Return a hit with its severity: what costs only where somebody turns on an option that is off
     by default, or uses what nothing uses here, is a hint, and so are all in a file that cannot be
-    imported, and a wait or a copy beside another that stays; beside many such a hint is none."""
+    imported, and a wait or a copy beside another that stays; beside many such a hint is none, and
+    neither is any on the CPU."""
     severity = hit.severity or Severity(declared.severity)
     node = hit.node.body if isinstance(hit.node, LOOPS) else hit.node
     if severity is Severity.WARNING and (
@@ -367,6 +369,8 @@ def _graded(module: Module, hit: Hit, declared: Declaration) -> Hit | None:
     ):
         severity = Severity.INFO
     role = role_of(declared.effect, waits=isinstance(hit.cause, Wait))
+    if role.named and kept_on_cpu(module, node) is not None:
+        return None
     trains = heat_of(module, node).grade is not Grade.EVAL
     hint = role.hint and severity is Severity.INFO
     if hint and beside_many_waits(module, node, waits=trains) is not None:
