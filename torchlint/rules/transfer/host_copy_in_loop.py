@@ -463,8 +463,6 @@ def _hit_for(module: Module, seen: _Seen) -> Hit | None:
     message = _message(module, node, graph, by_parts, forced, at_once) or next(
         (text for holds, text in instead if holds), None
     )
-    if seen.evaluates and message is WORKED_ON_AT_ONCE:
-        return None  # It is what the evaluation is for.
     named = {"partner": partner, "twice": twice, "user": user and user.func, "log": log}
     named["test"] = rarely
     words = {word: module.shown(each) if each else "" for word, each in named.items()}
