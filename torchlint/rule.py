@@ -62,8 +62,10 @@ from torchlint.semantic.module import Module
 from torchlint.semantic.time.entry_points import broken_import, uncalled
 from torchlint.semantic.time.grades import COLD, Grade, Heat, Why
 from torchlint.semantic.time.heat import heat_of, hot_nodes, may_be_hot, not_used
+from torchlint.semantic.time.once import while_constructing
 from torchlint.semantic.torch import ops
-from torchlint.semantic.uses.unavoidable_syncs import wait_that_stays
+from torchlint.semantic.uses.unavoidable_syncs import beside_many_waits, wait_that_stays
+from torchlint.semantic.values.accelerator import kept_on_cpu
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
 
@@ -264,6 +266,8 @@ class Mark:
         there = _counted(module, hit.node, self.runs, self.benchmarks)
         if there is not None:
             graded, unused = _graded(module, hit, self.declared), not_used(module, hit.node)
+            if graded is None:
+                return
             if unused:
                 text = unused[0].text
                 words = {**graded.args, "unused": f"{text[0].upper()}{text[1:]}."}
@@ -353,10 +357,11 @@ def _means(module: Module, func: cst.BaseExpression, wanted: Collection[str]) ->
     return name in wanted and module.outside.find(name) is None
 
 
-def _graded(module: Module, hit: Hit, declared: Declaration) -> Hit:
+def _graded(module: Module, hit: Hit, declared: Declaration) -> Hit | None:
     """Return a hit with its severity: what costs only where somebody turns on an option that is off
     by default, or uses what nothing uses here, is a hint, and so are all in a file that cannot be
-    imported, and a wait or a copy beside another that stays."""
+    imported, and a wait or a copy beside another that stays; beside many such a hint is none, and
+    neither is any on the CPU."""
     severity = hit.severity or Severity(declared.severity)
     node = hit.node.body if isinstance(hit.node, LOOPS) else hit.node
     if severity is Severity.WARNING and (
@@ -364,9 +369,15 @@ def _graded(module: Module, hit: Hit, declared: Declaration) -> Hit:
     ):
         severity = Severity.INFO
     role = role_of(declared.effect, waits=isinstance(hit.cause, Wait))
+    if role.named and kept_on_cpu(module, node) is not None:
+        return None
+    trains = heat_of(module, node).grade is not Grade.EVAL
+    hint = role.hint and severity is Severity.INFO
+    if hint and beside_many_waits(module, node, waits=trains) is not None:
+        return None
     row = role.hint_as_row and inferred(module, hit.node).rank in (0, 1)
     if severity is Severity.WARNING and (role.hint or row):
-        other = _waits_all_the_same(module, node)
+        other = beside_many_waits(module, node) or _waits_all_the_same(module, node)
         if other is not None:
             words = {**hit.args, "beside": module.shown(other)}
             message = f"{hit.message or declared.message} {_STAYS}"
@@ -400,6 +411,6 @@ def _counted(module: Module, node: cst.CSTNode, runs: str, benchmarks: bool) -> 
         return None
     if unreached(module, node):
         return None
-    if runs != "anywhere" and uncalled(module, node):
+    if runs != "anywhere" and (uncalled(module, node) or while_constructing(module, node)):
         return None
     return heat if fails_before(module, node) is None else None

@@ -327,8 +327,13 @@ def fit(loader):
         (("if loss > 0.1:", "    loss.backward()", "    optimizer.step()"), "info"),
         (("if loss > 0.1:", "    optimizer.step()"), "info"),
         (("if x.any():", "    pass", "if not x.any():", "    continue", "model(x)"), "info"),
+        (("if loss > 9:", "    continue", "loss.backward()"), "info"),
+        (("if not loss.isfinite():", "    print(loss)", "    continue", "x.mean()"), "info"),
+        (("loss.backward()", "if loss < 0.1:", "    print(loss)", "    break"), "info"),
         (("if loss > 0.1:", "    x = model(x)", "loss.backward()"), "warning"),
         (("if loss > 0.1:", "    loss = loss * 2", "loss.backward()"), "warning"),
+        (("loss.backward()", "if loss > 9:", "    continue", "x.mean()"), "warning"),
+        (("loss.backward()", "if loss < 0.1:", "    seen.append(x)", "x.mean()"), "warning"),
     ],
 )
 def test_a_test_that_decides_whether_to_train(lines: tuple[str, ...], severity: str) -> None:
@@ -342,6 +347,34 @@ def fit(loader):
         {body}
 """
     assert messages(program, "TL602")[-1].partition(":")[0] == severity
+
+
+@pytest.mark.parametrize(
+    ("stop", "severity"),
+    [
+        ("if (change < 0.1).all(): break", "info"),
+        ("if loss < 0.1 or i > 90: break", "info"),
+        ("if change.mean() < 0.1:\n            print(i)\n            break", "info"),
+        ("if i % 10 == 0 and loss < 0.1: break", "warning"),
+        ("if i > 90: break", "warning"),
+        ("if change.mean() < 0.1: x = x * 2", "warning"),
+    ],
+)
+def test_the_best_of_a_loop_that_stops_early(stop: str, severity: str) -> None:
+    program = f"""\
+def attack(x):
+    best, adversarial = float("inf"), x.to(device).requires_grad_(True)
+    for i in range(500):
+        model.zero_grad()
+        loss = model(adversarial).square().mean()
+        loss.backward()
+        change = adversarial.grad.abs().amax(1)
+        if loss < best:
+            best = loss
+        {stop}
+    return best
+"""
+    assert messages(program, "TL602")[0].partition(":")[0] == severity
 
 
 @pytest.mark.parametrize(

@@ -462,6 +462,49 @@ def test_a_test_of_a_mask_that_selects_on_the_next_line(
     assert finding.severity is level
 
 
+GIVEN_MASK = """\
+import torch
+from torch import nn
+
+model = nn.Linear(8, 2).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+class Penalty(nn.Module):
+    def forward(self, out, kept):
+        {body}
+
+
+penalty = Penalty()
+
+
+def train(batches):
+    for x, kept in batches:
+        loss = penalty(model(x.cuda()), kept.cuda())
+        loss.backward()
+        optimizer.step()
+
+
+train(torch.load("batches"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "level"),
+    [
+        ("if not kept.any(): return out.sum() * 0\n        return out[kept].mean()", INFO),
+        ("return (out[kept] if kept.any() else out).mean()", INFO),
+        ("if kept.any():\n            out = out[kept]\n        return out.mean()", INFO),
+        ("if not kept.any(): return out.sum() * 0\n        return (out * kept).mean()", WARNING),
+        ("if not kept.sum(): return out.sum() * 0\n        return out[kept].mean()", WARNING),
+        ("return (out[0] if kept.any() else out).mean()", WARNING),
+    ],
+)
+def test_what_is_asked_whether_any_is_true_selects_as_a_mask(body: str, level: Severity) -> None:
+    (finding,) = found(GIVEN_MASK.format(body=body), "TL602", "")
+    assert finding.severity is level
+
+
 SAMPLED = """\
 import torch
 from torch import nn
@@ -1047,6 +1090,654 @@ def test_memory_given_back_once_in_a_long_iteration(work: str, level: Severity) 
         (finding,) = found(LONG_TURNS.format(work=work), code, "")
         assert finding.severity is level
         assert ("so little is gained" in finding.message) is (level is INFO)
+
+
+ATTACKED = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+from transformers import AutoModelForCausalLM
+
+device = torch.device("cuda")
+llm = AutoModelForCausalLM.from_pretrained("m").to(device)
+net = nn.Linear(8, 2).to(device)
+
+
+def rewrite(x):
+    return llm.generate(x)
+
+
+def attack(x, y):
+    x = x.clone().requires_grad_(True)
+    for i in range(500):
+        out = net(x)
+        {inner}
+        nn.functional.cross_entropy(out, y).backward()
+    return x
+
+
+def run(dataset):
+    changed = 0.0
+    for x, y in DataLoader(dataset, batch_size=4, num_workers=2, pin_memory=True):
+        x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)
+        {call}
+        with torch.no_grad():
+            changed += (net(x).argmax(1) != y).sum().item()
+    return changed
+
+
+run(torch.load("data"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("inner", "call", "level"),
+    [
+        ("if (out.argmax(1) != y).all(): break", "x = attack(x, y)", INFO),
+        ("print(out.mean().item())", "x = attack(x, y)", INFO),
+        ("pass", "out = rewrite(x)", INFO),
+        ("pass", "out = llm.generate(x)", INFO),
+        ("if i > 90: break", "x = attack(x, y)", WARNING),
+        ("if (out.argmax(1) != y).all(): break", "x = attack if i else x", WARNING),
+        ("pass", "out = rewrite", WARNING),
+    ],
+)
+def test_a_read_beside_a_loop_that_waits_in_each_run(
+    inner: str, call: str, level: Severity
+) -> None:
+    (finding,) = found(ATTACKED.format(inner=inner, call=call), "TL101", "changed")[:1] or found(
+        ATTACKED.format(inner=inner, call=call), "TL101", "(net(x)"
+    )
+    assert finding.severity is level
+
+
+TIMED = """\
+import time
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+device = torch.device("cuda")
+model = nn.Linear(8, 2).to(device)
+
+
+@torch.no_grad()
+def run(dataset):
+    found, times = [], []
+    for x, y in DataLoader(dataset, batch_size=4, num_workers=2, pin_memory=True):
+        x, y = x.to(device), y.to(device)
+        {before}
+        start = time.time()
+        out = model(x).argmax(1)
+        {after}
+        times.append({clock} - start)
+        found.extend(out.cpu().numpy())
+        found.extend(y.cpu().numpy())
+    return found, times
+
+
+run(torch.load("data"))
+"""
+SYNC = "torch.cuda.synchronize()"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "clock", "count"),
+    [
+        (SYNC, SYNC, "time.time()", 0),
+        ("pass", SYNC, "time.perf_counter()", 0),
+        (
+            f"if device.type == 'cuda': {SYNC}",
+            f"if device.type == 'cuda': {SYNC}",
+            "time.time()",
+            0,
+        ),
+        ("pass", "pass", "time.time()", 1),
+        ("pass", "torch.cuda.is_available()", "time.time()", 1),
+    ],
+)
+def test_copies_of_batches_that_are_timed(before: str, after: str, clock: str, count: int) -> None:
+    text = TIMED.format(before=before, after=after, clock=clock)
+    assert len(found(text, "TL113", "out.cpu()")) == count
+    (again,) = found(text, "TL113", "y.cpu()")
+    assert ("does the host run ahead" in again.message) is (count > 0)
+
+
+FILLED_IN = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+device = torch.device("cuda")
+model = nn.Linear(8, 2).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def penalty(out, y, targets=None):
+    if targets is None:
+        print(out.mean().item())
+        targets = y
+    return (out - targets).square().mean()
+
+
+def train(loader, chosen=None):
+    for x, y in loader:
+        out = model(x.to(device))
+        {fill}
+        loss = penalty(out, y.to(device){given})
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+print(penalty(model(torch.ones(2, 8).to(device)), torch.ones(2, 2).to(device)))
+train(DataLoader(torch.load("data"), batch_size=4))
+"""
+FILL = "if chosen is None:\n            chosen = torch.zeros_like(out)"
+
+
+@pytest.mark.parametrize(
+    ("fill", "given", "count"),
+    [
+        (FILL, ", chosen", 0),
+        ("other = torch.ones(2)", ", other", 0),
+        ("other = out.abs()", ", targets=other", 0),
+        (FILL, "", 1),
+        ("if x.shape[0] > 2:\n            chosen = torch.zeros_like(out)", ", chosen", 1),
+        ("if chosen is None:\n            chosen = torch.load('x')", ", chosen.get('y')", 1),
+    ],
+)
+def test_what_is_done_where_nothing_is_given(fill: str, given: str, count: int) -> None:
+    text = FILLED_IN.format(fill=fill, given=given)
+    assert len(found(text, "TL105", "out.mean()")) == count
+
+
+NOTHING_THERE = """\
+import torch
+from torch import nn
+
+model = nn.Linear(8, 2).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+class Contrast(nn.Module):
+    def forward(self, out, mask):
+        near, far = out[mask > 0], out[mask < 0]
+        if {test}:
+            {first}
+        else:
+            {second}
+
+
+def train(batches):
+    for x, y in batches:
+        loss = Contrast()(model(x.cuda()), y.cuda())
+        loss.backward()
+        optimizer.step()
+
+
+train(torch.load("batches"))
+"""
+COMPUTES = "return near.mean() - far.mean()"
+GIVES_ZERO = "return torch.tensor(0.0, device=out.device)"
+
+
+@pytest.mark.parametrize(
+    ("test", "swapped", "count"),
+    [
+        ("len(near) > 0 and len(far) > 0", False, 0),
+        ("near.numel() > 0 and far.numel() > 0", False, 0),
+        ("len(near) == 0 or len(far) == 0", True, 0),
+        ("not (len(near) and len(far))", True, 0),
+        ("len(near) > 0 or self.training", False, 1),
+        ("len(near) == 0 and self.training", False, 1),
+        ("len(near) > 0 and len(far) > 0", True, 1),
+    ],
+)
+def test_a_zero_where_one_of_two_things_is_missing(test: str, swapped: bool, count: int) -> None:
+    sides = (GIVES_ZERO, COMPUTES) if swapped else (COMPUTES, GIVES_ZERO)
+    text = NOTHING_THERE.format(test=test, first=sides[0], second=sides[1])
+    assert len(found(text, "TL112", "")) == count
+
+
+TASKS = """\
+import torch
+from torch import nn
+
+device = torch.device("cuda")
+
+
+class Task:
+    def __init__(self, agent):
+        self.agent = agent
+        self.net = nn.Linear(8, 2).to(device)
+
+    def train_step(self, batch):
+        {body}
+        return self.net(self.inputs.to(device)).mean().item()
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "count"),
+    [
+        ("metrics = self.agent.train_epoch()", 0),
+        ("rows = [0]\n        for _ in range(9):\n            self.agent.train_one_batch()", 0),
+        ("for x in batch:\n            self.agent.train_step(x)", 0),
+        ("metrics = self.agent.epoch()", 1),
+        ("self.agent.train_one_batch()", 1),
+        ("for x in batch:\n            self.agent.train(x)", 1),
+    ],
+)
+def test_a_step_by_name_that_runs_many(body: str, count: int) -> None:
+    assert len(found(TASKS.format(body=body), "TL101", "")) == count
+
+
+REFUSED = """\
+import torch
+from PIL import Image
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+device = torch.device("cuda")
+model = nn.Linear(8, 2).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+class Pictures(Dataset):
+    def __len__(self):
+        return 9
+
+    def __getitem__(self, index):
+        return torch.tensor(list(Image.open(f"{{index}}.png").getdata()))
+
+
+def train(loader):
+    for x in loader:
+        model(x.to(device)).sum().backward()
+        optimizer.step()
+
+
+@torch.no_grad()
+def evaluate(loader):
+    for x in loader:
+        model(x.to(device))
+
+
+if __name__ == "__main__":
+    train(DataLoader(Pictures(), shuffle=True, num_workers=0))
+    evaluate(DataLoader(Pictures(){none}))
+    evaluate(
+        DataLoader(
+            Pictures(),
+            num_workers=0,  {comment}
+        )
+    )
+"""
+
+
+@pytest.mark.parametrize(
+    ("none", "comment", "count"),
+    [
+        (", num_workers=0", "# Important for Windows stability", 1),
+        (", num_workers=0", "# avoids memory spikes of Windows workers", 1),
+        (", num_workers=0", "# multiprocessing deadlocks with the lock of the file", 1),
+        ("", "# Important for Windows stability", 2),
+        (", num_workers=0", "# the default", 3),
+    ],
+)
+def test_a_reason_for_no_workers_holds_for_evaluations(none: str, comment: str, count: int) -> None:
+    assert len(found(REFUSED.format(none=none, comment=comment), "TL201", "")) == count
+
+
+COPIED_AGAIN = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+device = torch.device("cuda")
+model = nn.Linear(8, 2).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def fit(loader):
+    batches = iter(loader)
+    for i in range(1000):
+        try:
+            x, y = next(batches)
+        except StopIteration:
+            batches = iter(loader)
+            x, y = next(batches)
+        x = x.to(device, non_blocking=True)
+        y = y.to(device)
+        loss = {loss}
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+fit(DataLoader(torch.load("data"), batch_size=4, num_workers=2, pin_memory=True))
+"""
+
+
+@pytest.mark.parametrize(
+    ("loss", "unread"),
+    [
+        ("model(x).square().mean()", True),
+        ("model(x).square().mean() * len(x)", True),
+        ("(model(x) - y).square().mean()", False),
+        ("model(x).mean() if y is None else model(y).mean()", False),
+    ],
+)
+def test_what_only_its_own_copy_reads_is_not_needed_there(loss: str, unread: bool) -> None:
+    (finding,) = found(COPIED_AGAIN.format(loss=loss), "TL103", "")
+    assert ("never used there" in finding.message) is unread
+
+
+SAMPLED_ONCE = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+device = torch.device("cuda")
+model = nn.Linear(8, 8).to(device)
+
+
+def sample(x, steps):
+    for t in range(steps):
+        x = x - {work}
+    return x
+
+
+@torch.no_grad()
+def run(dataset):
+    sounds = []
+    for x in DataLoader(dataset, batch_size=4, num_workers=2, pin_memory=True):
+        x = x.to(device, non_blocking=True)
+        {made}
+        sounds.append(out.cpu().numpy())
+    return sounds
+
+
+run(torch.load("data"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("work", "made", "count"),
+    [
+        ("model(x)", "out = sample(x, 50)", 0),
+        ("model(x) / steps", "out = model(x) + sample(x, 50)", 0),
+        ("model(x)", "for t in range(50):\n            x = model(x)\n        out = x", 0),
+        ("x / steps", "out = model(x)", 1),
+        ("model(x)", "out = model(x)", 1),
+        ("x / steps", "out = model(sample(x, 50))", 1),
+    ],
+)
+def test_a_copy_of_what_many_runs_have_made(work: str, made: str, count: int) -> None:
+    assert len(found(SAMPLED_ONCE.format(work=work, made=made), "TL113", "out.cpu()")) == count
+
+
+WRITTEN = """\
+import torch
+from torch import nn
+from torch.utils.tensorboard import SummaryWriter
+
+device = torch.device("cuda")
+model = nn.Linear(8, 2).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+writer = SummaryWriter()
+
+
+def show(writer, loss, step):
+    {body}
+
+
+def fit(loader):
+    for step, x in enumerate(loader):
+        loss = model(x.to(device)).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        show(writer, loss.item(), step)
+
+
+fit(torch.load("data"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ("writer.add_scalar('loss', loss, step)", "TL105"),
+        ('"""Show the loss."""\n    print(step, loss)', "TL105"),
+        ("writer.add_scalar('loss', loss, step)\n    print(f'{loss:.3f}')", "TL105"),
+        ("writer.add_scalar('loss', loss, step)\n    return loss", "TL101"),
+        ("writer.kept.append(loss)", "TL101"),
+        ("if loss > 3: print(loss)", "TL101"),
+    ],
+)
+def test_a_function_that_only_logs_what_it_is_given(body: str, code: str) -> None:
+    both = {
+        each: found(WRITTEN.format(body=body), each, "loss.item()") for each in ("TL101", "TL105")
+    }
+    assert [each for each, findings in both.items() if findings] == [code]
+
+
+SELDOM_USED = """\
+import torch
+from torch import nn
+
+device = torch.device("cuda")
+model = nn.Linear(8, 2).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def fit(loader, every):
+    for step, x in enumerate(loader):
+        out = model(x.to(device))
+        loss = out.square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        kept = {read}
+        {use}
+
+
+fit(torch.load("data"), 100)
+"""
+
+
+@pytest.mark.parametrize(
+    ("read", "use", "told"),
+    [
+        ("loss.detach().cpu().numpy()", "if step % every == 0: print(f'{kept:.2f}')", True),
+        ("out.mean().detach().cpu()", "if step % 50 == 0: print(kept)", True),
+        ("out.std().detach().cpu().numpy()", "if not step % every: print(kept)", True),
+        ("out.detach().cpu()", "torch.save(kept, f'{step}.pt')", False),
+        ("loss.detach().cpu().numpy()", "print(f'{kept:.2f}')", False),
+        ("out.detach().cpu()", "if every > 3: print(kept)", False),
+    ],
+)
+def test_a_copy_that_is_used_now_and_then_alone(read: str, use: str, told: bool) -> None:
+    findings = found(SELDOM_USED.format(read=read, use=use), "TL113", "")
+    assert any("is used only where `" in each.message for each in findings) is told
+
+
+SHAPED = """\
+import torch
+from torch import nn
+
+
+class Shape(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.register_buffer("width", torch.as_tensor(width))
+
+    def forward(self, x):
+        if self.width > 0:
+            return (x / self.width).abs()
+        return x
+
+
+class Projection(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        {made}
+        {kept}
+
+    def forward(self, x):
+        return self.matrix @ x
+
+
+if __name__ == "__main__":
+    net = Projection(2.0).cuda()
+    for x in torch.load("data"):
+        net(x.cuda())
+"""
+BUILDS = "self.matrix = nn.Parameter(torch.outer(profile(points), points))"
+
+
+@pytest.mark.parametrize(
+    ("made", "kept", "count"),
+    [
+        ("points, profile = torch.ones(9), 1\n        profile = Shape(width)", BUILDS, 1),
+        ("points = torch.ones(9)\n        profile = Shape(width)\n        rows = profile(points)",
+         "self.matrix = nn.Parameter(torch.outer(rows, points))", 0),
+        ("profile = Shape(width)\n        made = [profile(torch.ones(9))]",
+         "self.matrix = nn.Parameter(torch.stack(made))", 0),
+        ("profile = Shape(width)\n        matrix = profile(torch.ones(9))",
+         "self.matrix = nn.Parameter(matrix)", 0),
+        ("profile = Shape(width)", "self.profile = profile", 1),
+        ("self.profile = Shape(width)", "self.matrix = None", 1),
+        ("profile = Shape(width)", "self.nets = nn.ModuleList([profile])", 1),
+    ],
+)  # fmt: skip
+def test_a_forward_pass_while_another_object_is_constructed(
+    made: str, kept: str, count: int
+) -> None:
+    assert len(found(SHAPED.format(made=made, kept=kept), "TL602", "")) == count
+
+
+COUNTED_BY = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+device = torch.device("cuda")
+model = nn.Linear(8, 2).to(device)
+
+
+def counts(found, labels):
+    right = [0] * 10
+    for {loop}:
+        own = {own}
+        right[{index}] += 1
+    return right
+
+
+@torch.no_grad()
+def run(dataset):
+    for x, y in DataLoader(dataset, batch_size=4, num_workers=2, pin_memory=True):
+        print(counts(model(x.to(device)).argmax(1), y.to(device)))
+
+
+run(torch.load("data"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("loop", "own", "index", "older"),
+    [
+        ("one in found", "0", "one", True),
+        ("one, two in zip(found, labels)", "0", "one", True),
+        ("i, one in enumerate(labels)", "0", "one", True),
+        ("one, two in zip(found, labels)", "two", "own", True),
+        ("one, two in zip(found, labels)", "0", "one + two", False),
+        ("one in found", "one + 1", "own", False),
+    ],
+)
+def test_elements_by_which_a_list_is_indexed(loop: str, own: str, index: str, older: bool) -> None:
+    text = COUNTED_BY.format(loop=loop, own=own, index=index)
+    (read,) = found(text, "TL101", "right[")
+    assert ("made before the loop" in read.message) is older
+
+
+INDEXED = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+device = torch.device("cuda")
+model = nn.Linear(8, 2).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def fit(data, rows, loader):
+    for {loop}:
+        {take}
+        loss = model(x.to(device)).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+def loader_of(data):
+    return DataLoader(data, batch_size=4, num_workers=2, pin_memory=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("loop", "take", "count"),
+    [
+        ("i in range(len(data))", "x, y = data[i]", 0),
+        ("i in random.sample(range(len(data)), min(64, len(data)))", "x, y = data[i]", 0),
+        ("at in torch.randperm(len(rows)).tolist()", "x = rows[at]", 0),
+        ("x, y in loader", "pass", 1),
+        ("i, batch in enumerate(loader)", "x = batch[0]", 1),
+        ("x in loader", "y = data[len(data) - 1]", 1),
+    ],
+)
+def test_samples_that_a_loop_takes_by_their_place(loop: str, take: str, count: int) -> None:
+    assert len(found(INDEXED.format(loop=loop, take=take), "TL103", "")) == count
+
+
+LENGTHS = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+device = torch.device("cuda")
+model = nn.Linear(8, 5).to(device)
+criterion = nn.CTCLoss()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def fit(dataset):
+    for x, y, n, m in DataLoader(dataset, batch_size=4, num_workers=2, pin_memory=True):
+        x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)
+        n = n.to(device)
+        loss = {loss}
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("loss", "back"),
+    [
+        ("criterion(model(x), y, n, m)", True),
+        ("criterion(model(x), y, input_lengths=n, target_lengths=m)", True),
+        ("nn.functional.ctc_loss(model(x), y, n, m)", True),
+        ("criterion(model(x), n, m, m)", False),
+        ("criterion(model(x), y, m, m) + n.sum()", False),
+        ("nn.functional.cross_entropy(model(x), y) * n", False),
+    ],
+)
+def test_lengths_of_a_ctc_loss_stay_on_the_host(loss: str, back: bool) -> None:
+    (finding,) = found(LENGTHS.format(loss=loss), "TL103", "")
+    assert ("only copied back" in finding.message) is back
 
 
 ON_A_BAR = """\

@@ -228,3 +228,28 @@ def test_a_finding_in_what_cannot_be_imported_says_so(
     assert ((words, row) in said) is (row is not None)
     assert not said or row is None or said == {(words, row)}
     assert ({each.severity for each in found} == {Severity.INFO}) is (row is not None)
+
+
+@pytest.mark.parametrize(
+    ("line", "fails"),
+    [
+        ("shape = given.shape", True),
+        ("net = Missing(8)", True),
+        ("Net(8, 9)", True),
+        ("for i in range(3):\n    print(i)\nshape = given.shape", False),
+        ("from numpy import *\nshape = given.shape", False),
+        ("shape = given.shape if Net else None\ngiven = torch.ones(2)", False),
+        ("def shown():\n    return given.shape", False),
+    ],
+)
+def test_a_file_that_ends_in_an_error_before_any_work_says_so(
+    line: str, fails: bool, tmp_path: Path
+) -> None:
+    own = f"class Net:\n    def __init__(self, size):\n        self.size = size\n\n\n{line}\n"
+    text = f"import torch\n{STEPS}\n{own}"
+    project_of(tmp_path, {**OURS, "steps.py": text, "run.py": "from steps import train\ntrain()"})
+    forget()
+    found = analyse_job(job(text, name="steps.py", root=str(tmp_path))).findings
+    said = any("this file fails at import" in why.text for each in found for why in each.why_hot)
+    assert found
+    assert said is fails

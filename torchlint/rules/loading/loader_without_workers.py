@@ -12,8 +12,10 @@ a draw for each token, as a warning where it feeds a training loop or is shuffle
 elsewhere and for held-out data; samples of unknown cost are a hint where a training or evaluation
 loop moves the batches or Lightning does. A literal number of workers per GPU is a hint as well.
 What `**settings` gives counts where that is a dict which is written out and only handed to calls.
-Silent in a program that trains on the CPU alone, and where a loader for evaluation is made by
-scripts without a `__main__` guard, in a project with paths of Windows: workers raise there.
+Silent in a program that trains on the CPU alone, where a comment at the loader says what speaks
+against workers, for an evaluation also one at another loader of the project, and where a loader for
+evaluation is made by scripts without a `__main__` guard, in a project with paths of Windows:
+workers raise there.
 
 ## Setup
 ```python
@@ -105,8 +107,7 @@ the number, where the dataset keeps a file open or draws from a generator that i
 tokens would repeat in each epoch), and where a lambda or a local function is among what workers
 get, or a caller that is not in view may give one, as those of a package's function that no file of
 the project calls: spawned processes and those of a fork server (Linux from Python 3.14 on) need
-what can be pickled. There is none where a comment at the loader says what speaks against workers,
-or where the file reads what the dataset stored in itself.
+what can be pickled. There is none where the file reads what the dataset stored in itself.
 
 ## Measure
 Not timed: the gain depends on the cost of a sample and of a step, on the storage, and on the number
@@ -184,14 +185,14 @@ _PIN_COPIED = (
 )
 _SPOKEN = regex(
     r"\b(single|one|main|same)[- ]?process\b|multi-?process|dead-?lock|\bhangs?\b|pickl|\bfork"
-    r"|thread-?safe"
+    r"|thread-?safe|\b(on|for|under) (windows|mac ?os)\b"
     r"|^(?!.*\b(todo|fixme)\b)(?=.*\bworkers?\b|.*\bnum_workers\b)(?=.*\b(must|needs?|needed|because"
     r"|cannot|can't|won't|doesn't|not work|breaks?|fails?|crash\w*|errors?|bugs?|windows|otherwise"
     r"|avoids?|leaks?)\b)",
     re.IGNORECASE,
 )
 """What a comment says that gives a reason for no workers."""
-_SAID = " A comment there says why, or what workers break."
+_REFUSED = regex(r"\bnum_workers\s*=\s*0\b[^#\n]*#(.*)")
 _READ = (
     " The dataset keeps what the main process reads later: with workers it has to come with the "
     "batches."
@@ -267,6 +268,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         or not (workers is None or is_zero(workers))
         or _is_chosen(module, node, workers)
         or gives_one_batch(module, node)
+        or explained(module, node, _SPOKEN)
     ):
         return
     on_host = stays_on_host(module) or trains_on_cpu(module)
@@ -279,12 +281,13 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     train = loader_role(module, node) == "train" and not held_out(module, node)
     shuffled = severity is Severity.WARNING
-    if not (train or shuffled) and spawned_unguarded(module, node):
+    if not (train or shuffled) and (
+        spawned_unguarded(module, node) or (workers is not None and _kept_at_none(module))
+    ):
         return
     role = "training DataLoader" if train else "DataLoader"
-    against = _why_no_workers(module, node, bound.value("dataset"))
-    if against:
-        yield Hit(node, {"role": role, "pin": against}, severity=Severity.INFO)
+    if _is_read_later(module, bound.value("dataset")):
+        yield Hit(node, {"role": role, "pin": _READ}, severity=Severity.INFO)
         return
     words = {"role": role, "pin": _pin(module, node)}
     yield Hit(node, words, _fix(module, node, bound.value("dataset")), severity)
@@ -385,15 +388,22 @@ def _method(
     return definitions_behind.method(module, inferred(module, dataset), name)
 
 
-def _why_no_workers(module: Module, node: cst.Call, dataset: cst.BaseExpression | None) -> str:
-    """Return what speaks against workers for a loader, or an empty string: a comment there, or that
-    what the dataset keeps as it is read is read by the code around the loader."""
-    if explained(module, node, _SPOKEN):
-        return _SAID
+def _kept_at_none(module: Module) -> bool:
+    """Say whether a comment at a loader of the project gives a reason for no workers."""
+    return _refuses_workers(module.text) or (
+        module.outside.others_say(_refuses_workers, anywhere=True) is True
+    )
+
+
+def _refuses_workers(text: str) -> bool:
+    return any(_SPOKEN.search(said) for said in _REFUSED.findall(text))
+
+
+def _is_read_later(module: Module, dataset: cst.BaseExpression | None) -> bool:
+    """Say whether what the dataset keeps as it is read is read by the code around the loader."""
     stored = _stored(module, dataset) if dataset is not None else frozenset()
     asked = module.nodes(cst.Attribute)
-    read = any(each.attr.value in stored and _of_dataset(module, each.value) for each in asked)
-    return _READ if read else ""
+    return any(each.attr.value in stored and _of_dataset(module, each.value) for each in asked)
 
 
 def _of_dataset(module: Module, node: cst.BaseExpression) -> bool:

@@ -40,6 +40,8 @@ Silent:
 - what code takes in the same step of which nothing is known, or for which torch has no function:
   matching, tracking, drawing, a callback; and the metrics of scikit-learn outside of training;
 - one copy for each batch of an evaluation of which a loop takes part after part;
+- what is copied for each batch of an evaluation that waits for all work in any case, as it reads a
+  clock;
 - an array that leaves torch once for each run of a model in a loop that is neither training nor
   over a loader: a picture to save, tags to score.
 
@@ -196,7 +198,7 @@ from torchlint.rules.transfer._host_copy_in_loop.fixes import (
 from torchlint.rules.transfer._host_copy_in_loop.own_uploads import uploaded_by
 from torchlint.semantic.code.reaching import readers_of
 from torchlint.semantic.code.tree import COMPREHENSIONS, attr_of, keyword_of
-from torchlint.semantic.data.per_step_use import redraws_bar
+from torchlint.semantic.data.per_step_use import redraws_bar, used_rarely
 from torchlint.semantic.data.taken_per_iteration import taken_per_iteration
 from torchlint.semantic.device.host_reads import HostRead, host_copy
 from torchlint.semantic.time.heat import inner_loop, loop_in_sight
@@ -212,6 +214,7 @@ from torchlint.semantic.uses.host_needs import (
     worked_on_by_host,
     yielded_out,
 )
+from torchlint.semantic.uses.observers import timed_by
 from torchlint.semantic.uses.offloads import offloads
 from torchlint.semantic.uses.packed_lengths import becomes_lengths
 from torchlint.semantic.uses.unavoidable_syncs import (
@@ -289,10 +292,15 @@ PARTNER = (
     "`{expr}` copies a GPU tensor to the host every step to compute there with `{partner}`; make "
     "`{partner}` on the GPU, and compute there."
 )
+RARELY = (
+    "`{expr}` copies a GPU tensor to the host every step but is used only where `{test}`; copy it "
+    "there."
+)
 NO_LOOP = (
     "`{expr}` copies a GPU tensor to the host every step; keep it on the device and copy the "
     "values of many steps at once."
 )
+TIMED = " `{wait}` waits for the clock of each batch all the same: what is spared is the copy."
 _NEEDS = (becomes_lengths, needed_at_once, decides_to_go_on, offloads)
 """For what a copy has to be made in the step."""
 NOTE = (
@@ -342,7 +350,10 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     sent = uploaded_by(module, copy.tensor)
     if sent is not None and not is_scalar_read(module, whole):
         little = heat_of(module, node).grade is Grade.EVAL or leaves_torch(module, whole)
-        yield _hit(module, copy, SENT, {"sent": module.shown(sent)}, spared=little)
+        words, timed = {"sent": module.shown(sent)}, timed_by(module, node)
+        if timed is not None:
+            words["wait"] = module.shown(timed)
+        yield _hit(module, copy, SENT + (TIMED if timed else ""), words, spared=little)
         return
     if _is_needed(module, node, copy, whole):
         return
@@ -386,6 +397,7 @@ def _is_left_alone(module: Module, seen: _Seen) -> bool:
         or (seen.evaluates and (worked_on_by_host(module, node) or (seen.batchwise and seen.apart)))
         or (seen.batchwise and stays_beside(module, node) is not None)
         or (not seen.number and computes_in_double(module, node))
+        or timed_by(module, node) is not None
     )
 
 
@@ -434,8 +446,10 @@ def _hit_for(module: Module, seen: _Seen) -> Hit | None:
         or gives_elements(module, copy)
         or twice is not None
     )
+    rarely = used_rarely(module, whole)
     instead = (
         (counts, COUNTED),
+        (rarely, RARELY),
         (sized, SIZED),
         (twice, TWICE),
         (computed, COMPUTED),
@@ -449,6 +463,7 @@ def _hit_for(module: Module, seen: _Seen) -> Hit | None:
         (text for holds, text in instead if holds), None
     )
     named = {"partner": partner, "twice": twice, "user": user and user.func, "log": log}
+    named["test"] = rarely
     words = {word: module.shown(each) if each else "" for word, each in named.items()}
     return _hit(module, copy, message, words, spared=spared, by_parts=by_parts, fix=fix)
 

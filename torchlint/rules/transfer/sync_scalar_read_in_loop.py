@@ -206,8 +206,6 @@ from torchlint.rules.transfer._sync_scalar_read_in_loop.deferred_reads import (
     read_where_used,
 )
 from torchlint.rules.transfer._sync_scalar_read_in_loop.dict_reads import read_when_filled
-from torchlint.semantic.code.flow import reads_of
-from torchlint.semantic.code.guards import throttle
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.data.evaluated_batches import shown_beside, waits_anyway, worked_on_beside
 from torchlint.semantic.data.per_step_use import (
@@ -216,6 +214,7 @@ from torchlint.semantic.data.per_step_use import (
     logged_in,
     read_before,
     redraws_bar,
+    used_rarely,
 )
 from torchlint.semantic.data.taken_per_iteration import (
     Taker,
@@ -350,7 +349,7 @@ def _found(module: Module, read: HostRead, step: bool) -> Iterator[Hit]:
     element = read.how == "index" and one_of_older(module, read.tensor)
     unexplained = later is None and needed is None and not element
     logged = later.logs_every_n if later is not None else unexplained
-    rarely = _used_rarely(module, read) if needed is None else None
+    rarely = used_rarely(module, read.node) if needed is None else None
     taker = taken_per_iteration(module, read.node) if logged and rarely is None else None
     if taker is not None and taker.kept and not (step and unexplained):
         taker = None
@@ -412,32 +411,6 @@ def _words(
     }
     words = {word: module.shown(each) for word, each in named.items() if each is not None}
     return {**words, "same": _same_of_torch(module, read) or ""}
-
-
-def _used_rarely(module: Module, read: HostRead) -> cst.BaseExpression | None:
-    """Return the condition under which alone the loop uses the number that a name, or a key of a
-    dictionary, holds; it holds another one in the next step."""
-    loop = module.loop(read.node)
-    match module.small_statement(read.node):
-        case cst.Assign(
-            [
-                cst.AssignTarget(
-                    cst.Name(name)
-                    | cst.Subscript(
-                        cst.Name(name), [cst.SubscriptElement(cst.Index(cst.SimpleString()))]
-                    )
-                )
-            ],
-            value,
-        ) if value is read.node and loop is not None:
-            uses = [
-                each
-                for each in reads_of(module, module.scope(read.node), name)
-                if not isinstance(module.parent(module.parent(each)), cst.AssignTarget)
-            ]
-            tests = [throttle(module, each, loop) for each in uses if module.is_within(each, loop)]
-            return tests[0] if len(set(tests)) == 1 and len(tests) == len(uses) else None
-    return None
 
 
 def _costs_nothing(module: Module, read: HostRead) -> bool:

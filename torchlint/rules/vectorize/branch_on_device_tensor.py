@@ -9,8 +9,9 @@ branch also breaks the graph.
 Flagged, in a `forward`, a loss, a training step or for each evaluation batch: a test of `if`,
 `while`, `assert`, `and`, `or`, `not` or a comprehension that asks a tensor on the device for its
 truth, and Python's `max(a, b)` and `min(a, b)`, which compare. As info: a test that raises, that
-only warns, or that stops the run at NaN or infinity; and one that decides whether the step trains,
-or leaves out the rest of an iteration that runs a model.
+only warns, or that stops the run or skips the step at NaN or infinity; one that decides whether the
+step trains or the loop goes on, and one beside such an early stop; and one that leaves out the rest
+of an iteration that runs a model.
 
 ## Setup
 ```python
@@ -121,6 +122,7 @@ from torchlint.semantic.torch.spelling import LOSS, called
 from torchlint.semantic.uses.host_elements import host_elements
 from torchlint.semantic.uses.host_loops import host_loop
 from torchlint.semantic.uses.host_needs import ends_a_loop, sizes
+from torchlint.semantic.uses.iteration_places import in_each_iteration
 from torchlint.semantic.uses.unavoidable_syncs import wait_that_stays
 from torchlint.semantic.values.inferred import is_model_call
 from torchlint.semantic.values.place import perhaps_on_device
@@ -130,7 +132,7 @@ _COMPARES = ("torch.equal", "torch.allclose", "torch.is_nonzero")
 _ELEMENTS = ("number", "bool", "tensor")
 _Tested = cst.If | cst.While | cst.IfExp | cst.Assert | cst.CompIf
 _Asking = _Tested | cst.BooleanOperation | cst.UnaryOperation
-_STOPS = (cst.Raise, cst.Break, cst.Return)
+_STOPS = (cst.Raise, cst.Break, cst.Return, cst.Continue)
 _CHECK = (
     "This check waits for the GPU at every step; check once, where the data are made, or in tests."
 )
@@ -245,7 +247,7 @@ def _judge(module: Module, leaves: list[cst.BaseExpression], word: str) -> Itera
     words = {"word": word, **{key: module.shown(each) for key, each in named.items() if each}}
     message = (
         stop
-        or (_TURNS if isinstance(holder, cst.While) and ends_a_loop(module, holder) else None)
+        or (_TURNS if _ends_its_loop(module, holder) else None)
         or (_BOTH if other is not None else None)
     )
     message = message or (_TRAINS if trains else _SKIPS if skipped else None)
@@ -254,28 +256,59 @@ def _judge(module: Module, leaves: list[cst.BaseExpression], word: str) -> Itera
     yield Hit(test, words, fix=fix, severity=severity, message=message, cause=cause)
 
 
+def _ends_its_loop(module: Module, holder: cst.CSTNode | None) -> bool:
+    """Say whether a test decides whether a loop goes on, one over batches, too."""
+    if isinstance(holder, cst.If) and holder.orelse is None:
+        return module.loop(holder) is not None and _ends_in(module, holder.body, (cst.Break,))
+    return isinstance(holder, cst.While) and ends_a_loop(module, holder)
+
+
 def _decides_to_train(module: Module, holder: cst.CSTNode | None) -> bool:
     """Say whether a test decides about the backward pass or the optimizer's step, which are worth a
-    wait."""
+    wait: it stands around them, or leaves them out."""
     calls = module.within(holder.body, cst.Call) if isinstance(holder, cst.If) else ()
-    return any(method_called(each) == "backward" or is_step(module, each) for each in calls)
+    return any(
+        method_called(each) == "backward" or is_step(module, each)
+        for each in (*calls, *_left_out(module, holder))
+    )
 
 
 def _model_skipped(module: Module, holder: cst.CSTNode | None) -> cst.Call | None:
     """Return the model's call in the rest of an iteration that a test leaves out."""
+    return next((e for e in _left_out(module, holder) if is_model_call(module, e)), None)
+
+
+def _left_out(module: Module, holder: cst.CSTNode | None) -> Iterator[cst.Call]:
+    """Yield the calls in the rest of an iteration that a test leaves out."""
     block = module.parent(holder)
     if not isinstance(holder, cst.If) or not isinstance(block, cst.IndentedBlock):
-        return None
-    if holder.orelse is not None or not _ends_in(module, holder.body, (cst.Continue,)):
-        return None
-    rest = (line for line in block.body if module.before(holder, line))
-    calls = (call for line in rest for call in module.within(line, cst.Call))
-    return next((call for call in calls if is_model_call(module, call)), None)
+        return
+    if holder.orelse is None and _ends_in(module, holder.body, (cst.Continue,)):
+        for line in block.body:
+            if module.before(holder, line):
+                yield from module.within(line, cst.Call)
 
 
 def _waits_as_well(module: Module, test: cst.BaseExpression) -> cst.CSTNode | None:
-    forward = heat_of(module, test).grade is Grade.FORWARD
-    return wait_that_stays(module, test) if forward else None
+    """Return what the step waits for as well, whatever becomes of a test: in a forward pass, or to
+    know whether the loop goes on."""
+    if heat_of(module, test).grade is Grade.FORWARD:
+        return wait_that_stays(module, test)
+    loop = module.loop(test)
+    if loop is None:
+        return None
+    return next(
+        (
+            leaf
+            for each in module.within(loop.body, cst.If)
+            if module.loop(each) is loop
+            and not module.is_within(test, each)
+            and _ends_its_loop(module, each)
+            for leaf in asked_for_truth(module, each)
+            if in_each_iteration(module, leaf, loop) and _reads_device(module, leaf)
+        ),
+        None,
+    )
 
 
 def _early_exit(module: Module, holder: cst.CSTNode | None) -> bool:

@@ -12,9 +12,9 @@ from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.tree import parameters_of
 from torchlint.semantic.module import Module
 
-Demands = frozenset[tuple[str, bool | str]]
+Demands = frozenset[tuple[str, bool | str | None]]
 """By the names of parameters of a function, the truth that they have to have, or the text that they
-have to be or to hold."""
+have to be or to hold, or None, which they have to be."""
 NO_DEMANDS: Demands = frozenset()
 
 
@@ -29,10 +29,11 @@ class ParameterDemands:
 
     def around(self, node: cst.CSTNode, function: cst.FunctionDef) -> Demands:
         """Return what the tests around a node demand of the parameters of its function."""
-        demands: list[tuple[str, bool | str]] = []
+        demands: list[tuple[str, bool | str | None]] = []
         for test, needed in self.conditions.tests(node, function):
             demands += flags_of(test, needed)
             demands += self._texts(test, needed)
+            demands += self._left_out(test, needed)
         return self._of_parameters(function, demands)
 
     def spared_calls(self, function: cst.FunctionDef, demands: Demands) -> frozenset[cst.Call]:
@@ -50,21 +51,34 @@ class ParameterDemands:
         for value, needed in self.flags.handed(call, function, demands):
             if isinstance(needed, bool):
                 handed += flags_of(value, needed)
-            elif isinstance(value, cst.Name):
+            elif isinstance(value, cst.Name) and needed is not None:
                 handed.append((value.value, needed))
         return self._of_parameters(caller, handed)
 
     def _of_parameters(
-        self, function: cst.FunctionDef, flags: Iterable[tuple[str, bool | str]]
+        self, function: cst.FunctionDef, flags: Iterable[tuple[str, bool | str | None]]
     ) -> Demands:
-        """Return the flags that are parameters of a function, which gives them no other value."""
+        """Return the flags that are parameters of a function, which gives them no other value
+        before."""
         params = parameters_of(function)
         names = {param.name.value for param in params}
         return frozenset(
             (name, needed)
             for name, needed in flags
-            if name in names and len(self.names.bindings(name, function.body)[1]) == 1
+            if name in names
+            and (needed is None or len(self.names.bindings(name, function.body)[1]) == 1)
         )
+
+    def _left_out(self, test: cst.BaseExpression, needed: bool) -> Iterator[tuple[str, None]]:
+        """Yield the name that a test demands to be None, where nothing binds it before."""
+        match test:
+            case cst.Comparison(
+                cst.Name(name) as read,
+                [cst.ComparisonTarget(cst.Is() | cst.IsNot() as asked, cst.Name("None"))],
+            ) if needed is isinstance(asked, cst.Is):
+                order, (_, bindings) = self.tree.order, self.names.bindings(name, read)
+                if all(order[each.node] > order[read] for each in bindings[1:]):
+                    yield name, None
 
     def _texts(self, test: cst.BaseExpression, needed: bool) -> Iterator[tuple[str, str]]:
         """Yield the names that a test demands to be a text, or to hold it: ``mode == "x"``, ``"x"

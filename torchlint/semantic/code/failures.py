@@ -99,7 +99,7 @@ def _never_made(module: Module, node: cst.CSTNode) -> str | None:
         (m for m in methods if isinstance(m, cst.FunctionDef) and m.name.value == "__init__"), None
     )
     function = module.function(node)
-    if cls is None or made is None or function is made or not _only_itself(module, cls):
+    if cls is None or made is None or function is made or not only_itself(module, cls):
         return None
     ended = _ended(module, made.body) if isinstance(made.body, cst.IndentedBlock) else None
     plain = isinstance(function, cst.FunctionDef) and not function.decorators
@@ -130,6 +130,20 @@ def fails_after(module: Module, node: cst.CSTNode) -> tuple[cst.CSTNode, str] | 
     return None
 
 
+def fails_at_top(module: Module) -> tuple[cst.CSTNode, str] | None:
+    """Return the statement at the top of a file that ends in an error, and why, where nothing but
+    definitions, imports and what is made for it stands before it."""
+    ended = _ended(module, module.root) if not _binds_unseen(module) else None
+    if ended is None or any(
+        isinstance(line, cst.BaseCompoundStatement)
+        and not isinstance(line, (cst.FunctionDef, cst.ClassDef))
+        and module.before(line, ended[0])
+        for line in module.root.body
+    ):
+        return None
+    return ended
+
+
 def _comes_again(module: Module, outer: cst.CSTNode) -> bool:
     """Say whether what stands in a loop, or a function, is there to run more than once: a program's
     own function has done its work when it fails at its end."""
@@ -144,7 +158,7 @@ def _comes_again(module: Module, outer: cst.CSTNode) -> bool:
 
 
 @question()
-def _only_itself(module: Module, cls: cst.ClassDef) -> bool:
+def only_itself(module: Module, cls: cst.ClassDef) -> bool:
     """Say whether no other class of the project is made of a class."""
     base = functools.partial(_is_base, cls.name.value)
     return not scopes(module).subclasses(cls) and (module.outside.others_say(base) is False)
@@ -378,7 +392,7 @@ def _misfit(module: Module, call: cst.Call) -> str | None:
     if refusal is None or _is_patched(module, found.name):
         return None
     cls = module.class_of(call)
-    if inherited is not None and (cls is None or not _only_itself(module, cls)):
+    if inherited is not None and (cls is None or not only_itself(module, cls)):
         return None
     return f"a TypeError, as the call of `{found.name}` {refusal}"
 

@@ -160,6 +160,9 @@ def _zero(test: cst.BaseExpression, needed: bool) -> cst.BaseExpression | None:
     match test:
         case cst.UnaryOperation(cst.Not(), inner):
             return _zero(inner, not needed)
+        case cst.BooleanOperation(left, operator, right) if needed is isinstance(operator, cst.Or):
+            # One of several things is missing.
+            return _zero(left, needed) and _zero(right, needed)
         case cst.Comparison(
             left,
             [cst.ComparisonTarget(operator, cst.Integer("0") | cst.Float("0.0" | "0."))],

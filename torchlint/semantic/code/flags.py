@@ -254,15 +254,20 @@ class Flags:
     # -- parameters --------------------------------------------------------------------------------
 
     def spared(
-        self, function: cst.FunctionDef, demands: Iterable[tuple[str, bool | str]]
+        self, function: cst.FunctionDef, demands: Iterable[tuple[str, bool | str | None]]
     ) -> set[cst.Call]:
         """Return the calls of a function in the file that give one of its parameters the truth that
-        is demanded of it only now and then, or not the text, while others may give it each time."""
+        is demanded of it only now and then, or not the text, or never None, while others may give
+        it each time."""
         found: set[cst.Call] = set()
         sites = self.flow.sites(function)[:_MANY]
         for flag, param, needed in self._demanded(function, demands):
             if isinstance(needed, bool):
                 found |= {call for call in sites if self._rarely_gives(call, flag)}
+                continue
+            if needed is None:
+                given = {call: _argument(call, flag) for call in sites if not has_star(call)}
+                found |= {c for c, g in given.items() if g and self._has_value(g, _RETURNS)}
                 continue
             others = {
                 call
@@ -274,7 +279,7 @@ class Flags:
         return found
 
     def spared_elsewhere(
-        self, function: cst.FunctionDef, demands: Iterable[tuple[str, bool | str]]
+        self, function: cst.FunctionDef, demands: Iterable[tuple[str, bool | str | None]]
     ) -> bool:
         """Say whether other files call a function, and each call gives one of its parameters the
         truth that is demanded of it only now and then."""
@@ -286,8 +291,11 @@ class Flags:
         return False
 
     def handed(
-        self, call: cst.Call, function: cst.FunctionDef, demands: Iterable[tuple[str, bool | str]]
-    ) -> Iterator[tuple[cst.BaseExpression, bool | str]]:
+        self,
+        call: cst.Call,
+        function: cst.FunctionDef,
+        demands: Iterable[tuple[str, bool | str | None]],
+    ) -> Iterator[tuple[cst.BaseExpression, bool | str | None]]:
         """Yield what a call gives for parameters of a function, each with what is demanded of
         it."""
         for flag, _, needed in self._demanded(function, demands):
@@ -296,8 +304,8 @@ class Flags:
                 yield given, needed
 
     def _demanded(
-        self, function: cst.FunctionDef, demands: Iterable[tuple[str, bool | str]]
-    ) -> Iterator[tuple[Flag, cst.Param, bool | str]]:
+        self, function: cst.FunctionDef, demands: Iterable[tuple[str, bool | str | None]]
+    ) -> Iterator[tuple[Flag, cst.Param, bool | str | None]]:
         params = parameters_of(function)
         for name, needed in demands:
             for param in params:
@@ -536,6 +544,7 @@ class Flags:
                 return bool(found) and (
                     all(self._gives_value(each, node.value, depth) for each in found)
                     or self._has_attributes(node, found)
+                    or self._is_filled(node, found, depth)
                 )
         return False
 
@@ -552,6 +561,24 @@ class Flags:
                 apart = itertools.takewhile(lambda at: at not in around, self.tree.ancestors(each))
                 if not any(isinstance(at, _CHOOSING) for at in apart):
                     return True
+        return False
+
+    def _is_filled(self, name: cst.Name, definitions: list[cst.CSTNode], depth: int) -> bool:
+        """Say whether a name gets a value where it is None on each way to it: ``if x is None: x =
+        torch.zeros(2)``."""
+        order, around = self.tree.order, set(self.tree.ancestors(name))
+        for each in definitions:
+            filled = self.tree.parents.get(self.tree.parents[self.tree.statement(each)])
+            match filled:
+                case cst.If(
+                    cst.Comparison(
+                        cst.Name(asked), [cst.ComparisonTarget(cst.Is(), cst.Name("None"))]
+                    ),
+                    orelse=None,
+                ) if asked == name.value and self.tree.parents[filled] in around:
+                    # What is older was not None there.
+                    later = (at for at in definitions if order[at] > order[filled])
+                    return all(self._gives_value(at, asked, depth) for at in later)
         return False
 
     def _gives_value(self, definition: cst.CSTNode, name: str, depth: int) -> bool:

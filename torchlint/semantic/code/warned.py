@@ -15,8 +15,8 @@ _NAMED = tuple(f".{word}" for word in _WARNS)
 
 
 def only_warns(names: Names, branch: Sequence[cst.CSTNode]) -> bool:
-    """Say whether a branch ends in a warning, perhaps behind what works out its text, and does
-    nothing else."""
+    """Say whether a branch ends in a warning, perhaps behind what works out its text, choices of
+    words included, and does nothing else."""
     parts = [
         each
         for line in branch
@@ -26,9 +26,17 @@ def only_warns(names: Names, branch: Sequence[cst.CSTNode]) -> bool:
         parts.pop()
     match parts[-1:]:
         case [cst.Expr(cst.Call() as call)] if is_warning(names, call):
-            rest = (cst.Assign, cst.Expr)
-            return all(isinstance(each, rest) for each in parts)
+            return all(map(_works_out, parts))
     return False
+
+
+def _works_out(part: cst.CSTNode) -> bool:
+    match part:
+        case cst.If(body=body, orelse=None):
+            return all(map(_works_out, body.body))
+        case cst.SimpleStatementLine(body=body):
+            return all(map(_works_out, body))
+    return isinstance(part, (cst.Assign, cst.Expr))
 
 
 def is_warning(names: Names, call: cst.Call) -> bool:

@@ -19,10 +19,11 @@ from torchlint.base.records import frozen
 from torchlint.base.regex import regex
 from torchlint.semantic.code.conditions import conditions_around
 from torchlint.semantic.code.flow import callees_of, reads_of, writes_of
+from torchlint.semantic.code.guards import throttle
 from torchlint.semantic.code.names import last_part
 from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.code.text import remarked
-from torchlint.semantic.code.tree import attr_of, is_name
+from torchlint.semantic.code.tree import Function, attr_of, is_name
 from torchlint.semantic.data.step_counters import last_step, steps_counted
 from torchlint.semantic.device.host_reads import scalar_reads
 from torchlint.semantic.module import Module
@@ -30,6 +31,7 @@ from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.time.iterations import iteration_count
 from torchlint.semantic.values.classes import in_lightning
+from torchlint.semantic.values.definitions_behind import functions
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
 
@@ -110,6 +112,9 @@ def logging_call(module: Module, call: cst.Call) -> Sink | None:
     if name in _FUNCTIONS:
         return Sink(call, _FUNCTIONS[name])
     func = call.func
+    if isinstance(func, cst.Name):
+        behind = functions(module, call)
+        return Sink(call, "take") if len(behind) == 1 and _hands_on_to_log(*behind[0]) else None
     if not isinstance(func, cst.Attribute) or (name or "").startswith(("torch.", "numpy.")):
         return None
     kind = _method(module, call, func)
@@ -118,6 +123,15 @@ def logging_call(module: Module, call: cst.Call) -> Sink | None:
     ):
         kind = "take"  # A class of this file may keep what it is handed.
     return Sink(call, kind) if kind else None
+
+
+@question(circular=False)
+def _hands_on_to_log(module: Module, function: Function) -> bool:
+    """Say whether a function does nothing but hand on what it is given to be logged."""
+    if not isinstance(function, cst.FunctionDef):
+        return False
+    lines = function.body.body[function.get_docstring() is not None :]
+    return bool(lines) and all(_only_logs(module, line) for line in lines)
 
 
 def _method(module: Module, call: cst.Call, func: cst.Attribute) -> str:
@@ -431,6 +445,36 @@ def _only_logs(module: Module, line: cst.CSTNode | None) -> bool:
             changing = any(True for _ in module.within(call, cst.NamedExpr, cst.Await, cst.Yield))
             return sink is not None and sink.kind != "meter" and not changing
     return False
+
+
+@question(
+    yes="the loop uses `{0}` only where `{answer}`",
+    no="the loop is not known to use `{0}` now and then alone",
+)
+def used_rarely(module: Module, node: cst.CSTNode) -> cst.BaseExpression | None:
+    """Return the condition under which alone a loop uses what a name, or a key of a dictionary,
+    holds; it holds another value in the next step."""
+    loop = module.loop(node)
+    match module.small_statement(node):
+        case cst.Assign(
+            [
+                cst.AssignTarget(
+                    cst.Name(name)
+                    | cst.Subscript(
+                        cst.Name(name), [cst.SubscriptElement(cst.Index(cst.SimpleString()))]
+                    )
+                )
+            ],
+            value,
+        ) if value is node and loop is not None:
+            uses = [
+                each
+                for each in reads_of(module, module.scope(node), name)
+                if not isinstance(module.parent(module.parent(each)), cst.AssignTarget)
+            ]
+            tests = [throttle(module, each, loop) for each in uses if module.is_within(each, loop)]
+            return tests[0] if len(set(tests)) == 1 and len(tests) == len(uses) else None
+    return None
 
 
 @question(yes="the value is only logged", no="the value is not only logged")

@@ -8,6 +8,7 @@ from torchlint.base.records import frozen
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.calls import arguments_of
 from torchlint.semantic.code.names import last_part
+from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import last_name, method_called
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -37,7 +38,13 @@ def gathers(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether a read takes the elements of a device tensor that a mask selects, or asks for
     their positions."""
     tensor = gathered(module, node)
-    return tensor is not None and bool(on_device(module, tensor))
+    if tensor is None or on_device(module, tensor) is not None:
+        return tensor is not None and bool(on_device(module, tensor))
+    match node:
+        case cst.Subscript(cst.Name(), [cst.SubscriptElement(cst.Index(index))]):
+            # Nothing but a tensor that lies there takes a mask of the device.
+            return on_device(module, index) is True
+    return False
 
 
 @question()
@@ -93,7 +100,8 @@ def _is_mask(module: Module, index: cst.BaseExpression) -> bool:
     is a tensor."""
     value = inferred(module, index)
     if value.tensor:
-        return value.dtype == "bool" and value.rank != 0 and value.device != CPU
+        truth = value.dtype == "bool" or (value.dtype is None and _asked_whether_any(module, index))
+        return truth and value.rank != 0 and value.device != CPU
     if value.kind not in ("?", "bool"):
         return False
     match index:
@@ -104,13 +112,29 @@ def _is_mask(module: Module, index: cst.BaseExpression) -> bool:
         case cst.UnaryOperation(cst.BitInvert(), inner):
             return _is_mask(module, inner)
         case cst.Name() | cst.Attribute():
-            if value.kind == "?" and called(last_name(index), MASK):
+            if value.kind == "?" and (
+                called(last_name(index), MASK) or _asked_whether_any(module, index)
+            ):
                 return True
             definition = sole_definition(module, index) if isinstance(index, cst.Name) else None
             return definition is not None and _is_mask(module, definition)
         case cst.Call(cst.Attribute(attr=cst.Name("bool")), []):
             return True
     return False
+
+
+def _asked_whether_any(module: Module, index: cst.BaseExpression) -> bool:
+    """Say whether the code around an index asks it for ``any()``, as one asks truth values."""
+    if not isinstance(index, cst.Name):
+        return False
+    made = definitions_of(module, index)
+    return any(
+        method_called(call) == "any"
+        and isinstance(asked := getattr(call.func, "value", None), cst.Name)
+        and asked.value == index.value
+        and definitions_of(module, asked) == made
+        for call in module.within(module.scope(index), cst.Call)
+    )
 
 
 @question(yes="the device is asked where `{0}` writes", no="the host knows where `{0}` writes")

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from torchlint.base.regex import regex
+from torchlint.semantic.code.failures import fails_at_top
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import scopes
 from torchlint.semantic.code.text import defines, has_main_guard, uncommented
@@ -70,13 +71,14 @@ def unused(module: Module, node: cst.CSTNode) -> str | None:
 def broken_import(module: Module) -> tuple[cst.CSTNode, str] | None:
     """Return the statement that shows that the file cannot be imported, and why: what it imports in
     any case, or one of the files does which it imports, stands nowhere in the project, or is no
-    Python. None where nothing shows it."""
+    Python, or another statement ends in an error before any work is done. None where nothing shows
+    it."""
     for line in module.root.body:
         for small in line.body if isinstance(line, cst.SimpleStatementLine) else ():
             found = (module.outside.broken(*each) for each in _needs(small))
             if why := next((each for each in found if each is not None), None):
                 return small, why
-    return None
+    return fails_at_top(module)
 
 
 def _needs(small: cst.CSTNode) -> Iterator[tuple[str, tuple[str, ...]]]:

@@ -10,6 +10,7 @@ import libcst as cst
 from torchlint.semantic.code.flow import call_sites, escapes
 from torchlint.semantic.code.guards import throttled
 from torchlint.semantic.code.scopes import name_outside, scopes
+from torchlint.semantic.elsewhere import Definition
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import function_heat
@@ -49,6 +50,41 @@ def runs_once(module: Module, node: cst.CSTNode) -> bool:
     if len(sites) > _MANY or not all(runs_once(module, site) for site in sites):
         return False
     return bool(sites or outside) and all(site.once for site in outside)
+
+
+@question(
+    yes="its object is only made for the time in which another one is constructed",
+    no="its object may be used outside of constructors",
+)
+def while_constructing(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether a node stands in the forward pass of a class of which all objects in view are
+    made in constructors, which do not keep them: a shape that a matrix is built by."""
+    function, cls = module.function(node), module.class_of(node)
+    if cls is None or function is None or function.name.value != "forward":
+        return False
+    sites = [
+        (module, site)
+        for each in module.tree.named(cls.name.value)
+        if (site := module.tree.call_of(each)) is not None
+    ]
+    sites += module.outside.calling(Definition(module.path, cls.name.value, ""))
+    return bool(sites) and all(_of_constructor(*each) for each in sites)
+
+
+def _of_constructor(module: Module, made: cst.Call) -> bool:
+    """Say whether a constructor binds what it makes to a name, and does not keep that."""
+    function = module.function(made)
+    match module.parent(made):
+        case cst.Assign([cst.AssignTarget(cst.Name(name))]) if (
+            function is not None and function.name.value == "__init__"
+        ):
+            kept = (
+                each.value
+                for each in module.within(function, cst.Assign)
+                if any(isinstance(target.target, cst.Attribute) for target in each.targets)
+            )
+            return not any(name in module.names_in(value) for value in kept)
+    return False
 
 
 def _started(module: Module, function: cst.FunctionDef) -> Iterator[cst.Call | None]:

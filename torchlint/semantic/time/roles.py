@@ -69,6 +69,8 @@ _COLLATE = regex(r"(^|_)collate", re.IGNORECASE)
 _STEP_ROLE = regex(
     r"^_*(?P<train>train(ing)?|fit)?(val(id(ation)?)?|eval(uation)?|test|predict(ion)?)?_(one_)?(step|batch|minibatch)$"
 )
+_EPOCH = regex(r"^_*(train|fit|run)_(one_|an_)?epoch$")
+_TRAINS = regex(r"^_*train_(one_|on_)?(step|batch|minibatch)$")
 NAMES = (_LOSS_NAME, _BATCH_STEP, _MODULE_METHOD, _TENSOR_METHOD, _STEP_ROLE)
 """Names that say how often a function runs where its callers do not."""
 
@@ -159,13 +161,17 @@ class Roles:
 
     def _fits(self, function: cst.FunctionDef) -> bool:
         """Say whether all steps of a function stand in loops of its own, or it goes over all
-        batches, whatever its name says."""
-        return not self.loops.updates.is_step_function(function) and any(
+        batches, or calls what does by its name, whatever its own name says."""
+        if self.loops.updates.is_step_function(function):
+            return False
+        called_by_name = self.tree.within(function, cst.Call)
+        return any(_EPOCH.search(attr_of(call.func)) for call in called_by_name) or any(
             self.loops.over_batches(loop)
             or (
                 self.loops.kind(loop) is LoopKind.TRAIN
                 and any(attr_of(step.func) == "step" for step in self.loops.updates.steps(loop))
             )
+            or any(_TRAINS.match(attr_of(call.func)) for call in self.tree.within(loop, cst.Call))
             for loop in self.tree.within(function, cst.For, cst.While)
         )
 

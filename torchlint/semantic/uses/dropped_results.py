@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import libcst as cst
 
+from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.flow import call_sites
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import assigned_to, readers_of
@@ -79,7 +80,11 @@ def _behind_a_flag_that_is_off(module: Module, node: cst.CSTNode) -> bool:
             flag = above.test
             if isinstance(flag, cst.Name):
                 function = module.function(flag)
-                return function is not None and _default_false(function, flag.value)
+                return (
+                    function is not None
+                    and _default_false(function, flag.value)
+                    and not _always_set(module, function, flag.value)
+                )
             path = dotted_text(flag) or ""
             made = assigned_to(module, flag)
             if not path.startswith("self.") or len(made) != 1 or not isinstance(made[0], cst.Name):
@@ -90,6 +95,12 @@ def _behind_a_flag_that_is_off(module: Module, node: cst.CSTNode) -> bool:
             )
         child = above
     return False
+
+
+def _always_set(module: Module, function: cst.FunctionDef, name: str) -> bool:
+    calls = calls_of(module, function)
+    given = (keyword_argument(module, call, name) for call in calls)
+    return bool(calls) and all(each is not None and is_name(each, "True") for each in given)
 
 
 def _default_false(function: cst.FunctionDef, name: str) -> bool:

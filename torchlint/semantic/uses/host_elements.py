@@ -129,10 +129,15 @@ def one_of_older(module: Module, node: cst.BaseExpression) -> bool:
 def _is_element(module: Module, name: cst.Name) -> bool:
     """Say whether a name is what a loop over a tensor, and not over batches, takes out of it."""
     made = definitions_of(module, name)
+    match made:
+        case [cst.Assign([cst.AssignTarget(cst.Name())], cst.Name() as other)]:
+            return _is_element(module, other)
     return bool(made) and all(
         isinstance(each, (cst.For, cst.CompFor))
-        and is_name(each.target, name.value)
-        and inferred(module, each.iter).tensor
+        and any(
+            is_name(goes.target, name.value) and inferred(module, goes.iterated).tensor
+            for goes in loop_sources(module, each)
+        )
         and (isinstance(each, cst.CompFor) or loop_kind(module, each) is LoopKind.OTHER)
         for each in made
     )

@@ -20,9 +20,12 @@ from torchlint.semantic.code.imports import sole_binding
 from torchlint.semantic.code.named_tests import Holds
 from torchlint.semantic.code.text import mentions
 from torchlint.semantic.code.wording import Wording
+from torchlint.semantic.device.possible_waits import synchroniser
 from torchlint.semantic.module import Module
 from torchlint.semantic.project.asked import reached_elsewhere, said_somewhere
 from torchlint.semantic.question import question
+from torchlint.semantic.time.grades import Grade
+from torchlint.semantic.time.heat import heat_of
 
 _OWN_TENSORS = regex(
     r"__torch_function__|__torch_dispatch__|(Function|Dispatch)Mode|as_subclass"
@@ -147,6 +150,21 @@ CLOCKS = frozenset(
     """time.time time.time_ns time.perf_counter time.perf_counter_ns time.monotonic
     time.monotonic_ns timeit.default_timer""".split()
 )
+
+
+@question(
+    yes="`{answer}` waits for the device in each batch of the evaluation, for a clock",
+    no="no batch of an evaluation is known to wait for the device as a clock measures it",
+)
+def timed_by(module: Module, node: cst.CSTNode) -> cst.Call | None:
+    """Return what waits for all work of the device in each iteration of the evaluation around a
+    place, which reads a clock: what else it waits for there costs nothing."""
+    loop = module.loop(node)
+    if loop is None or heat_of(module, node).grade is not Grade.EVAL:
+        return None
+    calls = list(module.within(loop.body, cst.Call))
+    clocks = any(module.name(call.func) in CLOCKS for call in calls)
+    return next((call for call in calls if clocks and synchroniser(module, call)), None)
 
 
 @question(

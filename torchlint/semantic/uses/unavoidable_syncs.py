@@ -138,6 +138,45 @@ def before_many_runs(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
     )
 
 
+@question(
+    yes="its iteration runs a network many times, in `{answer}`",
+    no="its iteration is not known to run a network many times",
+)
+def beside_many_waits(
+    module: Module, node: cst.CSTNode, *, waits: bool = True
+) -> cst.CSTNode | None:
+    """Return what generates text in a turn that comes to a place, or the loop beside it, of its own
+    or of a function that it calls, each turn of which runs a model and, if `waits`, waits for the
+    device."""
+    iteration = module.loop(node) or module.function(node)
+    return next(
+        (
+            each
+            for each in (module.within(iteration, cst.Call, *LOOPS) if iteration else ())
+            if each is not iteration
+            and not module.is_within(node, each)
+            and not module.is_within(each, node)
+            and comes_to(module, each, node)
+            and _runs_often(module, each, waits)
+        ),
+        None,
+    )
+
+
+@question(circular=False)
+def _runs_often(module: Module, node: cst.CSTNode, waits: bool) -> bool:
+    if isinstance(node, cst.Call):
+        return method_called(node) == "generate" or any(
+            isinstance(each, LOOPS) or method_called(each) == "generate"
+            for where, function in reached(module, node)
+            for each in where.within(function.body, cst.Call, *LOOPS)
+            if not chosen(where, each, function)
+            and (isinstance(each, cst.Call) or _runs_often(where, each, waits))
+        )
+    runs = runs_model(module, node) or loop_kind(module, node) is not LoopKind.OTHER
+    return runs and (not waits or bool(_known_waits(module, node)))
+
+
 def _decodes(module: Module, call: cst.Call) -> bool:
     """Say whether the only function that a call may reach always comes to a loop each turn of which
     runs a model."""
@@ -822,9 +861,11 @@ def _as_often_as(
     module: Module, node: cst.CSTNode, *, beside: bool
 ) -> Iterator[cst.BaseExpression]:
     """Yield the places of the same function that wait whatever becomes of others and run at least
-    as often as `node`: outside of its statement, and the calls that give its operands."""
-    function = module.function(node)
-    own = module.small_statement(node)
+    as often as `node`: outside of its statement, but for ``x[mask] if mask.any() else x``, and the
+    calls that give its operands."""
+    function, above = module.function(node), module.parent(node)
+    chooses = isinstance(above, cst.IfExp) and above.test is node
+    own = node if chooses else module.small_statement(node)
     if function is None:
         return
     for other in _staying(module, function, beside):

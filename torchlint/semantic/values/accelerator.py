@@ -10,11 +10,14 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.semantic.code.calls import keyword_argument, string
+from torchlint.semantic.code.failures import only_itself
 from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.scopes import scopes
 from torchlint.semantic.code.text import MAIN, has_main_guard
+from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.code.updates import is_step
 from torchlint.semantic.code.wording import Wording
+from torchlint.semantic.elsewhere import Definition
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.values import library
@@ -57,6 +60,9 @@ _ON_CPU = regex(
     re.MULTILINE,
 )
 """A statement that chooses the CPU: ``device = "cpu"``, ``conf.train.device = "cpu"``."""
+_CPU_DEFAULT = regex(r"\bdef\s+\w+\([^)]*\bdevice(?:\s*:[^=,)]+)?\s*=\s*[\"']cpu(?<=[\"']cpu)[\"']")
+"""A function that puts what it makes on the CPU, unless a call says where."""
+_OTHER_DEVICE = regex(r"\bdevice\s*=(?!=|\s*(?:device\b|[\"']cpu[\"']))")
 _CHOOSES = regex(
     r"^[^\S\n]*[\w.]*\bdevices?[^\S\n]*(:[^=\n]+)?=(?!=)(?!\s*next\([\w.]+\.parameters\(\)\)\.device$)|\bdef\s+\w+\([^)]*\bdevice\b|--device",
     re.MULTILINE,
@@ -92,6 +98,7 @@ _MODEL = regex(r"^[^\S\n]*class\s+\w+\(.*Module\b", re.MULTILINE)
 _TRAINER = "lightning.Trainer"
 TRAINERS = partial(library.gives, _TRAINER)
 """What makes one has one of these names."""
+_SWITCHES = (".set_gpu_mode", "set_gpu_mode")
 _RUNS_ALWAYS = regex(r"(async\s+)?def\b|with\b|if\s+__name__\b")
 
 
@@ -179,7 +186,8 @@ def on_tpu(module: Module) -> bool:
 def _chooses_cpu(module: Module) -> bool:
     """Say whether the file, or each that may use it, is written for the CPU alone."""
     say = module.outside.others_say
-    if _sets_cpu(module.text) and say(_anything, near=True) is False:
+    alone = _sets_cpu(module.text) or _defaults_to_cpu(module.text)
+    if alone and say(_anything, near=True) is False:
         return True
     return _for_cpu(module.text) or (
         _CUDA.search(module.text) is None
@@ -239,6 +247,18 @@ def _sets_cpu(text: str) -> bool:
     return (
         bool(chosen)
         and len(chosen) == sum(1 for _ in _CHOOSES.finditer(text))
+        and _OTHER_DEVICES.search(text.lower()) is None
+    )
+
+
+def _defaults_to_cpu(text: str) -> bool:
+    """Say whether functions of a file put things on the CPU by default, and it names no other
+    device, nor gives them one."""
+    defaults = sum(1 for _ in _CPU_DEFAULT.finditer(text))
+    return (
+        bool(defaults)
+        and defaults == sum(1 for _ in _CHOOSES.finditer(text))
+        and _OTHER_DEVICE.search(text) is None
         and _OTHER_DEVICES.search(text.lower()) is None
     )
 
@@ -332,3 +352,70 @@ def lightning_trainers(module: Module) -> list[cst.Call]:
 def makes_lightning_trainer(module: Module, call: cst.Call) -> bool:
     """Say whether a call makes a Lightning ``Trainer``."""
     return library.makes(module, module.name(call.func), _TRAINER)
+
+
+@question(
+    yes="`{answer}` keeps what is computed there on the CPU",
+    no="no switch, and no construction of its object, keeps it on the CPU",
+    circular=None,
+)
+def kept_on_cpu(module: Module, node: cst.CSTNode) -> cst.Call | None:
+    """Return the call that has code compute on the CPU: the last one before it at the top of a file
+    that turns the GPU off, ``set_gpu_mode(False)``, before all uses of its function as well, or
+    one that makes the object of its class, where each gives it the CPU as its device."""
+    cls, function = module.class_of(node), module.function(node)
+    if cls is not None:
+        return _made_on_cpu(module, cls)
+    uses = _uses_until_bound_anew(module, function) if function is not None else []
+    if not uses:
+        switches = (call for call in module.names.calls_of(_SWITCHES) if _turns(module, call))
+        last = max(
+            (call for call in switches if module.before(call, node)),
+            key=module.tree.order.__getitem__,
+            default=None,
+        )
+        return last if last is not None and is_name(last.args[0].value, "False") else None
+    kept = [kept_on_cpu(module, each) for each in uses]
+    return kept[0] if all(kept) else None
+
+
+def _uses_until_bound_anew(module: Module, function: cst.FunctionDef) -> list[cst.Name]:
+    """Return where a function is named before another one gets its name, as in later cells."""
+    uses: list[cst.Name] = []
+    for each in module.tree.named(function.name.value):
+        if module.before(each, function) or module.is_within(each, function):
+            continue
+        if isinstance(module.parent(each), cst.FunctionDef):
+            break
+        if not module.is_label(each):
+            uses.append(each)
+    return uses
+
+
+def _turns(module: Module, call: cst.Call) -> bool:
+    given = call.args[0].value if call.args else None
+    return module.function(call) is None and is_name(given, "True", "False")
+
+
+def _made_on_cpu(module: Module, cls: cst.ClassDef) -> cst.Call | None:
+    """Return a call that makes an object of a class, of which no other is made, where each such
+    call of the project gives it the CPU as its device."""
+    init = scopes(module).method(cls, "__init__")
+    if init is None or not only_itself(module, cls):
+        return None
+    named = (module.tree.call_of(each) for each in module.tree.named(cls.name.value))
+    sites = [(module, call) for call in named if call is not None]
+    sites += module.outside.calling(Definition(module.path, cls.name.value, ""))
+    given = [(where, module.bind(init, call).get("device")) for where, call in sites]
+    on_cpu = all(
+        value is not None and (string(value) or string(_named(where, value))) == "cpu"
+        for where, value in given
+    )
+    return sites[0][1] if sites and on_cpu else None
+
+
+def _named(module: Module, device: cst.BaseExpression) -> cst.BaseExpression | None:
+    match device:
+        case cst.Call(func, [cst.Arg(name)]) if module.name(func) == "torch.device":
+            return name
+    return None

@@ -435,9 +435,7 @@ class Calls(Functions):
             untold = local.kind == "iterator" and local.item in (None, UNKNOWN)
             return args[0] if untold and name in PASS_THROUGH and args else local
         if receiver.kind == "accumulated":
-            receiver = receiver.but(kind="tensor")  # Numbers have no such methods.
-            if name == "backward" and isinstance(func.value, cst.Name):
-                self.env[func.value.value] = receiver
+            receiver = self._no_number(func, receiver)
         if receiver.kind in ("tensor", "batch"):
             return methods.tensor_method(self, receiver, name, node, args)
         if receiver.kind == "module":
@@ -460,6 +458,14 @@ class Calls(Functions):
         if found != UNKNOWN:
             return found
         return methods.by_method_name(self, receiver, name, node, args)
+
+    def _no_number(self, func: cst.Attribute, total: Value) -> Value:
+        """Return the tensor that a sum is whose method is called: numbers have no such methods. It
+        is one from its backward pass on."""
+        tensor = total.but(kind="tensor")
+        if func.attr.value == "backward" and isinstance(func.value, cst.Name):
+            self.env[func.value.value] = tensor
+        return tensor
 
     def _method_value(self, node: cst.Call, func: cst.Attribute, receiver: Value) -> Value:
         """Return what a call finds under a name of an object. What its name alone makes a model is

@@ -29,6 +29,7 @@ from torchlint.semantic.device.transfers import (
 from torchlint.semantic.elsewhere import Definition
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
+from torchlint.semantic.uses.packed_lengths import becomes_lengths
 from torchlint.semantic.values import definitions_behind
 from torchlint.semantic.values.apple import only_apple
 from torchlint.semantic.values.classes import in_lightning
@@ -115,14 +116,27 @@ def _asked_before(module: Module, transfer: Transfer) -> bool:
 
 
 def _from_dataset(module: Module, source: cst.BaseExpression) -> bool:
-    """Say whether a loop takes what is moved from a dataset itself: no loader pins that memory."""
+    """Say whether a loop takes what is moved from a dataset itself, or by its place in what it
+    counts, ``data[i]`` for ``i in range(len(data))``: no loader pins that memory."""
     source = root_of(source, cst.Subscript)
+    loops = [loop for loop in module.loops(source) if isinstance(loop, cst.For)]
     return isinstance(source, cst.Name) and any(
-        isinstance(loop, cst.For)
-        and source.value in module.names_in(loop.target)
-        and takes_samples(module, loop)
-        for loop in module.loops(source)
+        (source.value in module.names_in(loop.target) and takes_samples(module, loop))
+        or any(_by_place(module, each, loop) for each in definitions_of(module, source))
+        for loop in loops
     )
+
+
+def _by_place(module: Module, definition: cst.CSTNode, loop: cst.For) -> bool:
+    match definition:
+        case cst.Assign(
+            value=cst.Subscript(data, [cst.SubscriptElement(cst.Index(cst.Name(index)))])
+        ):
+            return is_name(loop.target, index) and any(
+                module.called(call) == "builtins.len" and call.args[0].value.deep_equals(data)
+                for call in module.within(loop.iter, cst.Call)
+            )
+    return False
 
 
 def older_than_loops(module: Module, source: cst.BaseExpression, calls: int = 3) -> bool:
@@ -167,12 +181,14 @@ def only_copied_back(module: Module, call: cst.Call) -> bool:
         case cst.Assign([cst.AssignTarget(cst.Name(name))], value) as home if value is call:
             reads = readers_of(module, home, name)
             kinds = (cst.Attribute, cst.Call)
-            return bool(reads) and all(any(copies_around(module, r, *kinds)) for r in reads)
+            return bool(reads) and all(
+                becomes_lengths(module, r) or any(copies_around(module, r, *kinds)) for r in reads
+            )
     return False
 
 
 def never_read(module: Module, call: cst.Call) -> bool:
-    """Say whether nothing reads the name to which a copied tensor is bound."""
+    """Say whether nothing but the copy reads the name to which a copied tensor is bound."""
     line, function = module.small_statement(call), module.function(call)
     if not isinstance(line, cst.Assign) or function is None:
         return False
@@ -190,7 +206,7 @@ def never_read(module: Module, call: cst.Call) -> bool:
     inner = module.within(function.body, cst.FunctionDef, cst.Lambda, nested=True)
     return (
         len(line.targets) == 1
-        and not readers_of(module, line, name)
+        and all(module.is_within(read, line) for read in readers_of(module, line, name))
         and "locals" not in module.names_in(function)
         and not any(name in module.names_in(each) for each in inner)
     )
