@@ -9,7 +9,14 @@ import libcst as cst
 
 from torchlint.base.records import frozen
 from torchlint.semantic.code.calls import bind, keyword_argument
-from torchlint.semantic.device.possible_waits import STOPS, WAITING, possible_waits
+from torchlint.semantic.code.tree import method_called
+from torchlint.semantic.device.possible_waits import (
+    INDEXED,
+    SIZED,
+    STOPS,
+    WAITING,
+    possible_waits,
+)
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import libraries, ops
@@ -151,3 +158,31 @@ def _chooses_steps(module: Module, call: cst.Call) -> bool:
     method = keyword_argument(module, call, "method")
     written = method.evaluated_value if isinstance(method, cst.SimpleString) else None
     return method is None or written in libraries.ADAPTIVE
+
+
+@question(
+    yes="the backward pass waits for `{answer}`",
+    no="the backward pass is not known to wait for the device",
+)
+def backward_wait(module: Module, call: cst.Call) -> WaitInside | None:
+    """Return what was selected on the way to a loss by a mask, or by positions that the host has:
+    for its gradient the backward pass waits again, as the forward pass has. It stands in the same
+    iteration or function, or in code of the project that this calls."""
+    home = module.loop(call) or module.function(call)
+    if home is None or method_called(call) != "backward":
+        return None
+    before = [n for n in module.within(home, cst.Subscript, cst.Call) if module.before(n, call)]
+    inside = (
+        (where, node)
+        for each in before
+        if isinstance(each, cst.Call)
+        for where, function in functions(module, each) or called_object(module, each)
+        for node in where.within(function.body, cst.Subscript)
+    )
+    found = (
+        WaitInside(where, node)
+        for where, node in (*((module, each) for each in before), *inside)
+        if isinstance(node, cst.Subscript) and inferred(where, node).grad is not False
+        if any(wait.why in (INDEXED, SIZED) for wait in possible_waits(where, node))
+    )
+    return next(found, None)
