@@ -9,6 +9,7 @@ import libcst as cst
 from torchlint.semantic.code.off_the_gpu import off_the_gpu
 from torchlint.semantic.device.possible_waits import (
     SCALED,
+    TO_DEVICE,
     WAITING,
     possible_waits,
 )
@@ -17,6 +18,8 @@ from torchlint.semantic.uses.network_waits import backward_wait, called_object, 
 from torchlint.semantic.values.definitions_behind import functions
 from torchlint.semantic.values.inferred import inferred, is_model_call
 from torchlint.semantic.values.place import on_device
+
+_CONDITIONS = {SCALED: ", if `{}` is switched on", TO_DEVICE: ", unless `{}` is there already"}
 
 
 def waits_on(module: Module, nodes: Iterable[cst.CSTNode]) -> tuple[str, ...]:
@@ -32,8 +35,8 @@ def _words(module: Module, node: cst.CSTNode) -> Iterator[str]:
     for wait in possible_waits(module, node):
         unless = ""
         if wait.tensor is not None and on_device(module, wait.tensor) is not True:
-            there = "is switched on" if wait.why == SCALED else "is on the device"
-            unless = f", if `{module.shown(wait.tensor)}` {there}"
+            condition = _CONDITIONS.get(wait.why, ", if `{}` is on the device")
+            unless = condition.format(module.shown(wait.tensor))
         yield f"`{module.shown(wait.node)}`: {wait.why}{unless}"
     if isinstance(node, cst.Call):
         inside, again = network_wait(module, node), backward_wait(module, node)

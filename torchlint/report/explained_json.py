@@ -26,9 +26,9 @@ def _explanation(report: ExplainedReport, each: Explanation) -> dict[str, Any]:
         "source": each.source,
         "remark": each.remark or None,
         "rules": [_verdict(verdict) for verdict in each.verdicts],
-        "waits": list(each.waits),
         "pace": None if each.pace is None else _pace(each.pace),
         "values": [_belief(belief) for belief in each.beliefs],
+        "waits": list(each.waits),
     }
 
 

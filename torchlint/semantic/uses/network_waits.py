@@ -167,22 +167,25 @@ def _chooses_steps(module: Module, call: cst.Call) -> bool:
 def backward_wait(module: Module, call: cst.Call) -> WaitInside | None:
     """Return what was selected on the way to a loss by a mask, or by positions that the host has:
     for its gradient the backward pass waits again, as the forward pass has. It stands in the same
-    iteration or function, or in code of the project that this calls."""
+    iteration or function, or in code of the project that is called there."""
     home = module.loop(call) or module.function(call)
     if home is None or method_called(call) != "backward":
         return None
-    before = [n for n in module.within(home, cst.Subscript, cst.Call) if module.before(n, call)]
-    inside = (
-        (where, node)
-        for each in before
-        if isinstance(each, cst.Call)
-        for where, function in functions(module, each) or called_object(module, each)
-        for node in where.within(function.body, cst.Subscript)
-    )
-    found = (
-        WaitInside(where, node)
-        for where, node in (*((module, each) for each in before), *inside)
-        if isinstance(node, cst.Subscript) and inferred(where, node).grad is not False
-        if any(wait.why in (INDEXED, SIZED) for wait in possible_waits(where, node))
-    )
-    return next(found, None)
+    level: list[tuple[Module, cst.CSTNode]] = [
+        (module, node)
+        for node in module.within(home, cst.Subscript, cst.Call)
+        if module.before(node, call)
+    ]
+    for _ in range(_CALLS):
+        for where, node in level:
+            if isinstance(node, cst.Subscript) and inferred(where, node).grad is not False:
+                if any(wait.why in (INDEXED, SIZED) for wait in possible_waits(where, node)):
+                    return WaitInside(where, node)
+        level = [
+            (inside, node)
+            for where, each in level
+            if isinstance(each, cst.Call)
+            for inside, function in functions(where, each) or called_object(where, each)
+            for node in inside.within(function.body, cst.Subscript, cst.Call)
+        ]
+    return None
