@@ -34,7 +34,8 @@ def waits_on(module: Module, nodes: Iterable[cst.CSTNode]) -> tuple[str, ...]:
 def _words(module: Module, node: cst.CSTNode) -> Iterator[str]:
     for wait in possible_waits(module, node):
         unless = ""
-        if wait.tensor is not None and on_device(module, wait.tensor) is not True:
+        known = wait.tensor is None or on_device(module, wait.tensor) is not None
+        if wait.tensor is not None and not known:
             condition = _CONDITIONS.get(wait.why, ", if `{}` is on the device")
             unless = condition.format(module.shown(wait.tensor))
         yield f"`{module.shown(wait.node)}`: {wait.why}{unless}"

@@ -178,9 +178,12 @@ def backward_wait(module: Module, call: cst.Call) -> WaitInside | None:
     ]
     for _ in range(_CALLS):
         for where, node in level:
-            if isinstance(node, cst.Subscript) and inferred(where, node).grad is not False:
-                if any(wait.why in (INDEXED, SIZED) for wait in possible_waits(where, node)):
-                    return WaitInside(where, node)
+            if (
+                isinstance(node, cst.Subscript)
+                and inferred(where, node).grad is not False
+                and any(wait.why in (INDEXED, SIZED) for wait in possible_waits(where, node))
+            ):
+                return WaitInside(where, node)
         level = [
             (inside, node)
             for where, each in level
