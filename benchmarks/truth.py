@@ -64,7 +64,7 @@ WATCH = "__torchlint_watch__"
 MOST = 100
 """How often each expression is looked at."""
 NAMING = """TL101 TL102 TL103 TL104 TL105 TL106 TL107 TL110 TL111 TL112 TL113 TL114 TL505 TL602
-TL604 TL605 TL606 TL805 TL901 TL902""".split()
+TL116 TL508 TL604 TL605 TL606 TL805 TL901 TL902""".split()
 """Rules whose findings say why a line waits."""
 WAITING = "TL101 TL107 TL112 TL113 TL602 TL606".split()
 """Those that say that it waits or copies whatever else the program does."""
@@ -467,14 +467,15 @@ def findings_of(project: Path) -> list[dict[str, Any]]:
 
 
 def reasons(project: Path, places: list[str]) -> list[dict[str, Any]]:
-    """Return what ``--explain`` says of lines: the source, how often it runs, and by code why the
-    rules about waits are silent."""
+    """Return what ``--explain`` says of lines: the source, how often it runs, what the host waits
+    for there, and by code why the rules about waits are silent."""
     words = ("check", "--isolated", "--output-format", "json", "--explain", *places)
     told: list[dict[str, Any]] = json.loads(says(project, *words)) if places else []
     by_place = {
         f"{line['filename']}:{line['row']}": {
             "source": line["source"],
             "pace": line["pace"]["words"] if line["pace"] else None,
+            "waits": line["waits"],
             "reasons": {
                 each["code"]: f"{each['state']}: {each['because']}"
                 for each in line["rules"]

@@ -96,7 +96,7 @@ CASES = [
         "total = torch.cat([row[:m] for row, m in zip(x, y)])",
         "hot",
         State.SILENT,
-        "no mask is known to decide how many elements `row[:m]` gives, and no search for positions",
+        "`row[:m]` is not known to select by a mask, or to ask for positions, on the device",
     ),
     ("TL111", SYNC, "hot", State.FLAGGED, ""),
     ("TL111", SYNC, "rare", State.SILENT, RARE),

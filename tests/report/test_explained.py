@@ -125,6 +125,7 @@ def test_json_has_everything_under_frozen_keys() -> None:
         "rules",
         "pace",
         "values",
+        "waits",
     ]
     assert entry["rules"] == [
         {

@@ -138,7 +138,8 @@ class Verdict:
 
 @frozen
 class Explanation:
-    """All about one place; `remark` says why there is nothing to tell, where that is so.
+    """All about one place; `remark` says why there is nothing to tell, where that is so, and
+    `waits` for what the host waits there, or may wait.
 
     In a notebook the rows of beliefs and verdicts are those of the place's cell.
     """
@@ -149,6 +150,7 @@ class Explanation:
     beliefs: tuple[Belief, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
     remark: str = ""
+    waits: tuple[str, ...] = ()
 
 
 @frozen

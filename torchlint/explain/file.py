@@ -19,6 +19,7 @@ from torchlint.engine.placing import Placing
 from torchlint.explain.cells import Rows, Telling
 from torchlint.explain.line import Spots
 from torchlint.explain.verdicts import Verdicts
+from torchlint.explain.waits import waits_on
 from torchlint.run.projects import outside_of
 from torchlint.source.python import MisreadError
 
@@ -112,4 +113,5 @@ def _explanation(place: Place, verdicts: Verdicts, source: str) -> Explanation:
     if spot is None:
         return Explanation(place, source, remark=_BLANK)
     pace, beliefs = verdicts.paces.of(spot.statement), verdicts.beliefs.of(spot.nodes)
-    return Explanation(place, source, pace, beliefs, verdicts.of(spot, place))
+    waits = waits_on(verdicts.module, spot.nodes)
+    return Explanation(place, source, pace, beliefs, verdicts.of(spot, place), waits=waits)

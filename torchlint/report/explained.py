@@ -43,6 +43,9 @@ def _explanation(report: ExplainedReport, each: Explanation, color: bool) -> str
     if each.remark:
         lines += ["", *_wrapped(f"{each.remark[0].upper()}{each.remark[1:]}.", 2)]
     lines += ["", *_verdicts(each, color)] if each.verdicts or not each.remark else []
+    if each.waits:
+        lines += ["", f"  {paint('What the host waits for', BOLD, color)}"]
+        lines += [line for words in each.waits for line in _wrapped(words, 6)]
     if each.pace is not None:
         lines += ["", *_pace(report.filename, each.pace, color)]
     if each.beliefs:

@@ -28,6 +28,7 @@ def _explanation(report: ExplainedReport, each: Explanation) -> dict[str, Any]:
         "rules": [_verdict(verdict) for verdict in each.verdicts],
         "pace": None if each.pace is None else _pace(each.pace),
         "values": [_belief(belief) for belief in each.beliefs],
+        "waits": list(each.waits),
     }
 
 

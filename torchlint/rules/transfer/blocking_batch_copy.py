@@ -23,7 +23,7 @@ An `info`, as less is gained:
 - what a training step cuts out of an array, `torch.from_numpy(data[i : i + n])`: pin it first;
 - a tensor that the step makes of what only the host has, a list, an array, or what a function of
   the project makes of them, `torch.tensor(labels, device=device)`: the host waits for all that the
-  step has launched before.
+  step has launched before; in a forward pass of lists that it makes itself.
 
 Silent:
 

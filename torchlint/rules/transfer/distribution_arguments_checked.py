@@ -100,6 +100,7 @@ from torchlint.semantic.code.scopes import is_compiled
 from torchlint.semantic.code.tree import argument_for, has_star
 from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.project.asked import said_somewhere
+from torchlint.semantic.torch.spelling import ACTS, called
 from torchlint.semantic.uses.unavoidable_syncs import waits_besides
 
 _CHECKING = {
@@ -189,4 +190,7 @@ def _hit(module: Module, node: cst.Call, advice: str, fix: Fix | None = None) ->
     if others:
         words["other"] = module.shown(others[0])
         return Hit(node, words, fix, severity=Severity.INFO, message=_BOTH)
-    return Hit(node, words, fix, None if heat_of(module, node).train else Severity.INFO)
+    function = module.function(node)
+    acts = function is not None and called(function.name.value, ACTS)  # The environment waits.
+    train = heat_of(module, node).train and not acts
+    return Hit(node, words, fix, None if train else Severity.INFO)

@@ -156,6 +156,7 @@ _ROWS = (
     "wait."
 )
 _JOINS = ops.dotted("join")
+_LOOKED_AT = _JOINS | {"builtins.len"}
 
 rule = Rule(
     __name__,
@@ -237,6 +238,10 @@ def _host_fix(module: Module, node: cst.CSTNode) -> Fix | None:
     return brought_to_host(module, found) if found is not None and node in found.passed else None
 
 
+@question(
+    yes="how many elements there are is a part of the result",
+    no="nothing tells how many elements there are",
+)
 def _told_apart(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether the number of elements is a part of what comes out: what is chosen is put into a
     list that is not joined, or Python asks whether there is any."""
@@ -264,9 +269,10 @@ def _told_apart(module: Module, node: cst.BaseExpression) -> bool:
                 reads = [
                     read
                     for read in reads_of(module, module.scope(node), name)
-                    if read is not held and not made.isdisjoint(definitions_of(module, read))
+                    if not module.method_call(read)
+                    and not made.isdisjoint(definitions_of(module, read))
                 ]
-                if any(module.called(module.taker(read)) not in _JOINS for read in reads):
+                if any(module.called(module.taker(read)) not in _LOOKED_AT for read in reads):
                     return True
     return False
 

@@ -3,6 +3,7 @@ is not known to lie on the host."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 import libcst as cst
@@ -10,7 +11,8 @@ import libcst as cst
 from torchlint.base.records import frozen
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.flow import callees_of
-from torchlint.semantic.code.tree import is_name
+from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.code.tree import is_name, method_called
 from torchlint.semantic.code.truth import ASKING, asked_for_truth
 from torchlint.semantic.device.host_reads import (
     may_wait,
@@ -47,6 +49,8 @@ SIZED = "only values on the device say how many elements there are"
 VALUES = "the operation looks at values on the host"
 ALL_WORK = "it waits for all work on the device"
 SCALED = "a gradient scaler reads whether gradients are infinite"
+CHECKED = "a distribution checks on the host what it is given, unless validate_args=False"
+INDEXED = "the positions are copied to the device"
 UNSEEN = "what it calls is not in view"
 STOPS = frozenset((READ, SIZED, TO_HOST, TRUTH, VALUES))
 """Those for which the host certainly waits where the tensor lies on the device: copies to the
@@ -103,6 +107,17 @@ def _waits(module: Module, node: cst.CSTNode) -> Iterator[PossibleWait]:
         tensor = gathered(module, node)
         if tensor is not None and tensor_of_device(module, tensor):
             yield PossibleWait(node, tensor, SIZED)
+    if isinstance(node, cst.Subscript) and tensor_of_device(module, node.value):
+        parts = (part.slice for part in node.slice)
+        if any(isinstance(each, cst.Index) and _on_host(module, each.value) for each in parts):
+            yield PossibleWait(node, node.value, INDEXED)
+
+
+def _on_host(module: Module, index: cst.BaseExpression) -> bool:
+    """Say whether an index is positions that the host has: a list, an array, a tensor."""
+    value = inferred(module, index)
+    positions = value.tensor and value.host and value.rank != 0 and value.dtype == "int"
+    return positions or value.kind in ("list", "ndarray", "iterator")
 
 
 def _of_call(module: Module, call: cst.Call) -> Iterator[PossibleWait]:
@@ -116,6 +131,8 @@ def _of_call(module: Module, call: cst.Call) -> Iterator[PossibleWait]:
     if synchroniser(module, call) is not None:
         yield PossibleWait(call, None, ALL_WORK)
     yield from _of_scaler(module, call)
+    checked = filter(lambda each: may_wait(module, each), _checked(module, call))
+    yield from (PossibleWait(call, each, CHECKED) for each in itertools.islice(checked, 1))
     size = unsized(module, call)
     if size is not None and tensor_of_device(module, size.values):
         yield PossibleWait(call, size.values, SIZED)
@@ -137,6 +154,23 @@ def _of_call(module: Module, call: cst.Call) -> Iterator[PossibleWait]:
         given = call.args[0].value
         if device in (CUDA, ACCEL) and on_device(module, given) is not True:
             yield PossibleWait(call, None, MADE)
+
+
+def _checked(module: Module, call: cst.Call) -> Iterator[cst.BaseExpression]:
+    """Yield what a distribution of torch checks on the host: its arguments where it is made, and
+    that of which it is asked how likely it is."""
+    made: list[cst.CSTNode | None] = [call]
+    if method_called(call) == "log_prob" and isinstance(call.func, cst.Attribute):
+        asked = call.func.value
+        found = definitions_of(module, asked) if isinstance(asked, cst.Name) else []
+        made = [getattr(each, "value", None) for each in found]
+    if made and all(
+        isinstance(each, cst.Call)
+        and (inferred(module, each).name or "").startswith("torch.distributions.")
+        and keyword_argument(module, each, "validate_args") is None
+        for each in made
+    ):
+        yield from (arg.value for arg in call.args[:3])
 
 
 def _batch(module: Module, node: cst.BaseExpression) -> bool:

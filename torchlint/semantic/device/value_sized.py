@@ -32,7 +32,7 @@ SIZED_BY_ARGUMENT = (_ONE_HOT, f"torch.{_REPEATS}", f".{_REPEATS}")
 
 @question(
     yes="how many elements `{0}` gives is known on the device only",
-    no="no mask is known to decide how many elements `{0}` gives, and no search for positions",
+    no="`{0}` is not known to select by a mask, or to ask for positions, on the device",
 )
 def gathers(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether a read takes the elements of a device tensor that a mask selects, or asks for

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from torchlint.base.regex import regex
+from torchlint.base.remembered import remembered
 from torchlint.semantic.elsewhere import Definition
 from torchlint.semantic.project.callers import HOPS, MEMBER
 from torchlint.semantic.project.calls import lexicon, objects_of, speaks_for, telling
@@ -58,17 +59,36 @@ class CallerFiles:
         calling = self._words(every).get(name, set())
         mentioning = self._mentioning(cls) if cls and calling else frozenset()
         if cls and not telling(name):
-            calling = calling & mentioning
+            held = map(self.together.holding, self._objects(cls) if calling else ())
+            calling = calling & mentioning.union(*held)
         for path in sorted(calling):
             if path == target.path or not self._speaks(path, target.path):
                 continue
             if cls:
-                near = path in mentioning or self.is_alone(target.path, name, path)
+                near = path in mentioning or any(
+                    self.is_alone(target.path, target.name, path, receiver)
+                    for receiver in self._receivers(path, name)
+                )
                 names = {name} if near else set()
             else:
                 names = self._names_for(path, target)
             if names:
                 yield path, tuple(sorted(names))
+
+    def _receivers(self, path: str, method: str) -> set[str]:
+        """Return the last names of what a file calls a method of; of one whose name tells its class
+        none is looked at."""
+        if telling(method):
+            return {""}
+        sites = self.files.calls_in(path).sites.get(method, ())
+        return {(site.receiver or "").rpartition(".")[2] for site in sites}
+
+    @remembered
+    def _objects(self, cls: str) -> frozenset[str]:
+        """Return the names that files have for objects that they make of a class: another file that
+        is handed one may call its methods without a word of the class."""
+        made = (objects_of(cls, self.files.text(path) or "") for path in self._mentioning(cls))
+        return frozenset(each for names in made for each in names if each.isidentifier())
 
     def _calling_objects(
         self, target: Definition, cls: str
@@ -158,7 +178,10 @@ class CallerFiles:
                     self._lexicon[name].add(path)
         return self._lexicon
 
-    def is_alone(self, home: str, name: str, path: str) -> bool:
+    def is_alone(self, home: str, method: str, path: str, receiver: str) -> bool:
+        cls, _, name = method.rpartition(".")
+        if not telling(name) and receiver not in self._objects(cls):
+            return False
         every = self.files.every() or ()
         self._words(every)
         homes = self._defined.get(name, {})

@@ -57,7 +57,7 @@ class Wanted:
     Args:
         definition: where it stands; of a method the name is ``Class.method``.
         spelled: the names that the calling file has for it, of a method its own.
-        alone: whether its name tells that a call of a method of an unknown object means it.
+        alone: says whether a call of a method of an unknown object of some name means it.
         overridden: says whether a class of another file has a method of the name itself.
         stands_in: says of a class, with its ancestors, whether the method that its objects find
             does nothing, so that an object of the function's class may be meant.
@@ -65,7 +65,7 @@ class Wanted:
 
     definition: Definition
     spelled: Collection[str]
-    alone: bool
+    alone: Callable[[str], bool]
     overridden: Callable[[Definition], bool]
     stands_in: Callable[[Sequence[Definition]], bool]
 
@@ -255,7 +255,8 @@ def _means(module: Module, call: cst.Call, wanted: Wanted) -> bool:
     if any(_has(family, wanted) for family in _one_of(module, receiver)):
         return True
     value = inferred(module, receiver)
-    return wanted.alone and value.kind in ("?", "object", "module") and value.node is None
+    unknown = value.kind in ("?", "object", "module") and value.node is None
+    return unknown and wanted.alone(last_name(receiver))
 
 
 def _inherits(module: Module, receiver: cst.BaseExpression, wanted: Wanted) -> bool | None:

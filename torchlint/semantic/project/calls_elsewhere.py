@@ -25,7 +25,6 @@ from torchlint.semantic.project.callers import (
     calls_of,
     passed,
 )
-from torchlint.semantic.project.calls import telling
 from torchlint.semantic.project.definitions import Definitions
 from torchlint.semantic.project.files import Files
 from torchlint.semantic.project.index import CLASS
@@ -166,8 +165,8 @@ class CallsElsewhere:
                 self.analyses.module(path) if self.files.calls_in(path).reach_out(names) else None
             )
             if module is not None:
-                alone = self._is_alone(target, path)
-                stands_in = functools.partial(self._stands_in, name, home, alone)
+                alone = functools.partial(self._is_alone, target, path)
+                stands_in = functools.partial(self._stands_in, name, home, alone(""))
                 yield module, Wanted(target, names, alone, overridden, stands_in)
 
     def _stands_in(
@@ -180,13 +179,13 @@ class CallsElsewhere:
         abstract = first is not None and method in first.abstract
         return abstract and (alone or family[0] in self.definitions.lineage(home).classes)
 
-    def _is_alone(self, target: Definition, path: str) -> bool:
+    def _is_alone(self, target: Definition, path: str, receiver: str) -> bool:
         """Say whether a call of a method of this name in a file may mean this one, whatever the
-        object is: only classes of one family have it, and the file may run with the class's own."""
-        cls, _, name = target.name.rpartition(".")
-        if not cls or not telling(name):
+        object of the name `receiver` is: only classes of one family have it, the file may run with
+        the class's own, and the method's name tells the class, or objects of it have that name."""
+        if "." not in target.name or target.name.rpartition(".")[2].startswith("__"):
             return False
-        found: bool = self.files.ask(("alone", target.path, name, path))
+        found: bool = self.files.ask(("alone", target.path, target.name, path, receiver))
         return found
 
     def flag(self, target: Definition, flag: Flag) -> tuple[bool, ...]:

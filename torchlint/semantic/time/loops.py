@@ -109,7 +109,7 @@ class Loops:
         if nested or any(self.trains(callee) for callee in callees):
             # Each batch of a loader may get several steps, one for each of its parts.
             one = self.over_batches(loop) and not self._over_loaders(loop)
-            return LoopKind.TRAIN if one else LoopKind.EPOCH
+            return LoopKind.TRAIN if one or self._acts(loop) else LoopKind.EPOCH
         if isinstance(loop, cst.For) and (
             self._feeds_model(loop)
             or (self.over_batches(loop) and (self._moves(loop) or self.has_model_call(loop)))
@@ -120,6 +120,17 @@ class Loops:
         if not isinstance(loop, cst.For) or not self._hands_batches_on(loop):
             return LoopKind.OTHER
         return LoopKind.TRAIN if self._repeated_in_epochs(loop) else LoopKind.EVAL
+
+    def _acts(self, loop: cst.For | cst.While) -> bool:
+        """Say whether each iteration itself takes a step in an environment, ``obs, reward, end, _ =
+        env.step(action)``, beside which updates may take a loop of their own."""
+        for line in self.tree.within(loop.body, cst.Assign):
+            match line:
+                case cst.Assign([cst.AssignTarget(cst.Tuple([_, _, _, *_]))], cst.Call() as call):
+                    around = (each for each in self.tree.ancestors(line) if isinstance(each, LOOPS))
+                    if method_called(call) == "step" and call.args and next(around) is loop:
+                        return True
+        return False
 
     def _steps_elsewhere(self, call: cst.Call) -> bool:
         """Say whether a call runs a function of another file that is one training step:

@@ -9,7 +9,14 @@ import libcst as cst
 
 from torchlint.base.records import frozen
 from torchlint.semantic.code.calls import keyword_argument
-from torchlint.semantic.device.possible_waits import STOPS, WAITING, possible_waits
+from torchlint.semantic.code.tree import method_called
+from torchlint.semantic.device.possible_waits import (
+    INDEXED,
+    SIZED,
+    STOPS,
+    WAITING,
+    possible_waits,
+)
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import libraries, ops
@@ -138,3 +145,37 @@ def _chooses_steps(module: Module, call: cst.Call) -> bool:
     method = keyword_argument(module, call, "method")
     written = method.evaluated_value if isinstance(method, cst.SimpleString) else None
     return method is None or written in libraries.ADAPTIVE
+
+
+@question(
+    yes="the backward pass waits for `{answer}`",
+    no="the backward pass is not known to wait for the device",
+)
+def backward_wait(module: Module, call: cst.Call) -> WaitInside | None:
+    """Return what was selected on the way to a loss by a mask, or by positions that the host has:
+    for its gradient the backward pass waits again, as the forward pass has. It stands in the same
+    iteration or function, or in code of the project that is called there."""
+    home = module.loop(call) or module.function(call)
+    if home is None or method_called(call) != "backward":
+        return None
+    level: list[tuple[Module, cst.CSTNode]] = [
+        (module, node)
+        for node in module.within(home, cst.Subscript, cst.Call)
+        if module.before(node, call)
+    ]
+    for _ in range(_CALLS):
+        for where, node in level:
+            if (
+                isinstance(node, cst.Subscript)
+                and inferred(where, node).grad is not False
+                and any(wait.why in (INDEXED, SIZED) for wait in possible_waits(where, node))
+            ):
+                return WaitInside(where, node)
+        level = [
+            (inside, node)
+            for where, each in level
+            if isinstance(each, cst.Call)
+            for inside, function in reached(where, each)
+            for node in inside.within(function.body, cst.Subscript, cst.Call)
+        ]
+    return None

@@ -10,7 +10,8 @@ import libcst as cst
 
 from torchlint.semantic.code.calls import literal_key
 from torchlint.semantic.code.tree import is_name, keyword_of
-from torchlint.semantic.values.value import CPU, FLOAT, UNKNOWN, Value, join, join_all
+from torchlint.semantic.torch.spelling import DEVICE, called
+from torchlint.semantic.values.value import ACCEL, CPU, FLOAT, UNKNOWN, Value, join, join_all
 
 if TYPE_CHECKING:
     from torchlint.semantic.values.facts import Values
@@ -34,11 +35,14 @@ def field(values: Values, cls: cst.ClassDef, attr: str, budget: int) -> Value:
         expression = _argument(call, attr, list(fields).index(attr))
         given.append(values.value(expression, budget - 1) if expression is not None else UNKNOWN)
     found = join_all(given) if given else UNKNOWN
-    return (
-        found
-        if found.kind not in ("?", "none")
-        else values.annotation(fields[attr].annotation.annotation)
-    )
+    if found.kind not in ("?", "none"):
+        return found
+    declared = values.annotation(fields[attr].annotation.annotation)
+    default = fields[attr].value
+    host = isinstance(default, cst.SimpleString) and default.raw_value == CPU
+    # The text is that of the device that the program chooses.
+    chosen = declared.kind == "str" and called(attr, DEVICE) and not host
+    return Value("device", device=ACCEL) if chosen else declared
 
 
 def network(values: Values, family: Sequence[cst.ClassDef], attr: str) -> Value | None:

@@ -305,11 +305,10 @@ def _moved_by_callers(module: Module, function: cst.FunctionDef | None, name: st
 
 
 def _moved_there(module: Module, given: cst.BaseExpression) -> bool:
-    made: list[cst.CSTNode | None] = [given]
+    made: list[cst.CSTNode] = [given]
     if isinstance(given, cst.Name):
-        home = module.scope(given)
-        made = [module.small_statement(each) for each in writes_of(module, home, given.value)]
-    calls = [call for each in made if each is not None for call in module.within(each, cst.Call)]
+        made = [each for each in definitions_of(module, given) if isinstance(each, cst.Assign)]
+    calls = [call for each in made for call in module.within(each, cst.Call)]
     return any(
         transfer_of(module, call) is not None
         or any(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torchlint.rule import Module, Transfer, heat_of, inferred
+from torchlint.rule import Grade, Module, Transfer, heat_of, inferred
 from torchlint.rules.transfer._blocking_batch_copy.batches import older_than_loops
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import is_name, method_called
@@ -25,9 +25,13 @@ _FEW_NUMBERS = 3
 @question(remember=False)
 def made_in_step(module: Module, node: cst.Call, transfer: Transfer | None) -> bool:
     """Say whether what a call copies to the device is made in this step of data of the host."""
-    if not _in_training(module, node):
-        return False
     upload = upload_of(module, node)
+    if not _in_training(module, node) and (
+        upload is None
+        or heat_of(module, node).grade is not Grade.FORWARD
+        or not _listed_here(module, upload.data)
+    ):
+        return False
     if upload is not None:
         new = heat_of(module, upload.node).step and not older_than_loops(module, upload.data)
         known = host_data(module, upload.data) is not None
@@ -45,6 +49,15 @@ def _in_training(module: Module, node: cst.CSTNode) -> bool:
     return heat.train or (
         isinstance(role, cst.FunctionDef)
         and (role.name.value == "__next__" or "loss" in role.name.value.lower())
+    )
+
+
+def _listed_here(module: Module, data: cst.BaseExpression) -> bool:
+    """Say whether data are a list that the function makes itself, element by element."""
+    made = definitions_of(module, data) if isinstance(data, cst.Name) else []
+    return bool(made) and all(
+        isinstance(each, cst.Assign) and isinstance(each.value, (cst.List, cst.ListComp))
+        for each in made
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torchlint.rule import Module, inferred
+from torchlint.rule import Module, heat_of, inferred
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import keyword_of
 from torchlint.semantic.device.factories import factories_of
@@ -54,8 +54,10 @@ def _tensor(module: Module, index: cst.BaseExpression) -> str | None:
     ):
         # An element of a tensor that a loop goes over is one number, and is read on the host.
         return None
-    # A factory's tensor is found where it is built.
-    return None if factories_of(module, index, filled=True) else "build the index on the device"
+    # A factory's tensor is found where it is built, if that is in each step.
+    made = factories_of(module, index, filled=True)
+    anew = any(heat_of(module, each).hot for each in made)
+    return None if anew else "build the index on the device"
 
 
 @question()
