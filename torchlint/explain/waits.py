@@ -14,8 +14,8 @@ from torchlint.semantic.device.possible_waits import (
     possible_waits,
 )
 from torchlint.semantic.module import Module
-from torchlint.semantic.uses.network_waits import backward_wait, called_object, network_wait
-from torchlint.semantic.values.definitions_behind import functions
+from torchlint.semantic.uses.network_waits import backward_wait, network_wait
+from torchlint.semantic.values.definitions_behind import reached
 from torchlint.semantic.values.inferred import inferred, is_model_call
 from torchlint.semantic.values.place import on_device
 
@@ -44,9 +44,7 @@ def _words(module: Module, node: cst.CSTNode) -> Iterator[str]:
         if inside is not None:
             yield f"`{module.shown(node)}`: the network waits in {inside.shown_from(module)}"
         elif is_model_call(module, node) and not (
-            functions(module, node)
-            or called_object(module, node)
-            or (inferred(module, node.func).name or "").startswith("torch.")
+            reached(module, node) or (inferred(module, node.func).name or "").startswith("torch.")
         ):
             yield f"`{module.shown(node)}`: the network may wait, as its code is not in view"
         if again is not None:
