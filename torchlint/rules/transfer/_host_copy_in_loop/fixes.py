@@ -25,7 +25,7 @@ from torchlint.rule import (
 )
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.reaching import definitions_of, uses_of
-from torchlint.semantic.code.tree import method_called
+from torchlint.semantic.code.tree import method_called, root_of
 from torchlint.semantic.device.host_reads import HostRead, host_copy
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
@@ -229,8 +229,12 @@ def after_loop_fix(module: Module, copy: HostRead) -> Fix | None:
             return None
     if loop is None or loop is not module.loop(copy.node) or not detachable(module, copy.tensor):
         return None
-    made = as_receiver(whole.deep_replace(copy.tensor, cst.Name("value")))
-    row = cst.Module(()).code_for_node(value.deep_replace(placed, made))
+    root = root_of(copy.tensor)
+    made = definitions_of(module, root) if isinstance(root, cst.Name) else []
+    if made and not any(module.is_within(each, loop) for each in made):
+        return None  # Of what is older than the loop each part would still be copied by itself.
+    item = as_receiver(whole.deep_replace(copy.tensor, cst.Name("value")))
+    row = cst.Module(()).code_for_node(value.deep_replace(placed, item))
     kept, notes = _kept_on_device(module, copy, call, row)
     rows = f"row for value in {name} for row in" if method == "extend" else ""
     after = f"{name} = [{rows} {row}]" if rows else f"{name} = [{row} for value in {name}]"
