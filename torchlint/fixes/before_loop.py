@@ -10,10 +10,13 @@ import libcst as cst
 from torchlint.fixes.expressions import Rewrite, Rewriter, instead, method_call, nested
 from torchlint.fixes.fix import Fix, InsertBefore, NodeEdit, Replace
 from torchlint.fixes.notes import safe_unless
+from torchlint.semantic.code.flow import writes_of
+from torchlint.semantic.code.tree import is_name, method_called, root_of
 from torchlint.semantic.module import Module
+from torchlint.semantic.time.loops import LoopKind, loop_kind
 from torchlint.semantic.uses.assumptions import FRAMES, PATCHED, TORCH
 from torchlint.semantic.uses.host_elements import HostElements
-from torchlint.semantic.uses.host_loops import HostLoop
+from torchlint.semantic.uses.host_loops import HostLoop, on_condition
 
 _AS_BEFORE = (
     "A tensor that shares memory with one that the loop changes in place is read as it was before "
@@ -33,7 +36,30 @@ def brought_to_host(module: Module, found: HostLoop) -> Fix | None:
         assert isinstance(renamed, cst.BaseExpression)
         number = method_call(method_call(renamed, "sum"), "item")
         rewrites[asked] = partial(instead, number)
+    if found.writes:  # The note says what may change, whichever loop it is.
+        copied = InsertBefore(_widest(module, found), copied.code)
     return _once_before([copied, *nested(module, rewrites)], found.writes)
+
+
+def _widest(module: Module, found: HostLoop) -> cst.CSTNode:
+    """Return the outermost loop of a step that neither binds a loop's tensors nor writes into them
+    by their names."""
+    widest: cst.CSTNode = found.loop
+    for loop in module.loops(widest):
+        targets = module.within(loop, cst.AssignTarget)
+        stored: list[cst.BaseExpression] = [each.target for each in targets]
+        stored += [each.target for each in module.within(loop, cst.AugAssign)]
+        calls = module.within(loop, cst.Call)
+        stored += [each.func for each in calls if method_called(each).endswith("_")]
+        if (
+            loop_kind(module, loop) is not LoopKind.OTHER
+            or on_condition(module, loop, widest)
+            or any(writes_of(module, loop, name) for name in found.tensors)
+            or any(is_name(root_of(each), name) for each in stored for name in found.tensors)
+        ):
+            break
+        widest = loop
+    return widest
 
 
 def elements_on_host(module: Module, found: HostElements) -> Fix | None:

@@ -104,6 +104,7 @@ from torchlint.rule import (
 )
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import is_name, method_called
 from torchlint.semantic.device.transfers import is_cached
 from torchlint.semantic.question import question
@@ -314,8 +315,12 @@ def _fix(module: Module, node: cst.Call) -> Fix | None:
 
 
 def _comes_first(module: Module, node: cst.Call, loop: cst.CSTNode) -> bool:
-    """Say whether each turn of a loop comes to a call, before it uses what the call moves."""
+    """Say whether each turn of a loop comes to a call, before it uses what the call moves, which is
+    there before the loop: of a name that the loop alone binds the first turn would raise."""
     moved, line = getattr(node.func, "value", node), module.statement(node) or node
+    bound = definitions_of(module, moved) if isinstance(moved, cst.Name) else []
+    if bound and all(module.is_within(each, loop) for each in bound):
+        return False
     used = module.names_in(moved)
     iteration = [
         each

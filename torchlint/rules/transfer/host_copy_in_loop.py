@@ -116,11 +116,14 @@ for x, y in loader:
 Safe where the truth values that a copy brings over are only counted and the count is read as a
 number: it is taken on the device, and whole numbers add up alike. Safe where a list of its own
 collects detached losses that each iteration makes anew, and is only stacked or concatenated after the
-loop: the stack is copied instead of its parts. Unsafe where the result is only stored or added up:
-the values then stay on the device, whose memory fills with the loop, and what reads them later gets
-device tensors, without a graph: by `.detach()` where autograd is not certainly off, and as a copy
-(`.clone()`) where something may change them in place; of more than a number, which a list collects,
-that is a suggestion. Unsafe where a loop copies part after part of one tensor, and does nothing
+loop: the stack is copied instead of its parts. What else a list of its own collects
+(`names.extend(x.argmax(1).cpu().tolist())`) it keeps on the device until the loop has ended, and then
+gets as before (`names = [row for value in names for row in value.cpu().tolist()]`). That is safe for
+one detached number a step, unsafe for more, as the device's memory fills with the loop, and a
+suggestion for images. Unsafe where the result is only stored elsewhere or added up: what reads it
+later then gets device tensors. The graph goes with the copy: by `.detach()` where autograd is not
+certainly off, and a copy (`.clone()`) is kept where something may change a tensor in place; of more
+than a number, which a list of unknown readers collects, that is a suggestion. Unsafe where a loop copies part after part of one tensor, and does nothing
 else with it: the copy before the loop holds all parts, also those that the loop does not come to,
 and they share its memory; where a branch copies parts now and then, that is a suggestion.
 Otherwise there is no fix; nor is there one for what is also used as a mapping, and has no
@@ -190,6 +193,8 @@ from torchlint.rules.transfer._host_copy_in_loop.copy_uses import (
     used_as_mapping,
 )
 from torchlint.rules.transfer._host_copy_in_loop.fixes import (
+    NO_GRAPH,
+    after_loop_fix,
     count_fix,
     parts_fix,
     parts_of,
@@ -307,7 +312,6 @@ NOTE = (
     "The values stay on the device: GPU memory grows with the loop, and what reads them later "
     "sees device tensors."
 )
-_NO_GRAPH = "They no longer take a graph along."
 
 
 @frozen
@@ -353,7 +357,8 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         words, timed = {"sent": module.shown(sent)}, timed_by(module, node)
         if timed is not None:
             words["wait"] = module.shown(timed)
-        yield _hit(module, copy, SENT + (TIMED if timed else ""), words, spared=little)
+        fix = after_loop_fix(module, copy)
+        yield _hit(module, copy, SENT + (TIMED if timed else ""), words, spared=little, fix=fix)
         return
     if _is_needed(module, node, copy, whole):
         return
@@ -518,11 +523,13 @@ def _message(
 def _fix(module: Module, copy: HostRead, whole: cst.CSTNode) -> Fix | None:
     above = module.parent(whole)
     outer = module.parent(above) if isinstance(above, cst.Arg) else None
-    if whole is not copy.node or not only_moves(copy) or used_as_mapping(module, copy.tensor):
+    if used_as_mapping(module, copy.tensor):
         return None
+    if whole is not copy.node or not only_moves(copy):
+        return after_loop_fix(module, copy)
     kept: cst.BaseExpression = detached(module, copy.tensor)
     graph = kept is not copy.tensor and inferred(module, copy.tensor).grad is not False
-    note = one_sentence([NOTE, _NO_GRAPH if graph else ""])
+    note = one_sentence([NOTE, NO_GRAPH if graph else ""])
     if isinstance(above, cst.AugAssign):
         if not takes_from_device(module, above.target):
             return None
@@ -531,6 +538,9 @@ def _fix(module: Module, copy: HostRead, whole: cst.CSTNode) -> Fix | None:
         case cst.Call(cst.Attribute(cst.Name(), cst.Name("append"))):
             joins = _joins(module, outer) if keeps_its_values(module, copy.tensor, outer) else []
             if not joins:
+                later = after_loop_fix(module, copy)
+                if later is not None:
+                    return later
                 if not fresh_per_iteration(module, copy.tensor):
                     kept = method_call(kept, "clone")
                 # What is large was perhaps moved to spare the device's memory.
@@ -544,7 +554,7 @@ def _fix(module: Module, copy: HostRead, whole: cst.CSTNode) -> Fix | None:
                 "Collect on the device, copy the stack",
                 assumes=dict.fromkeys((FRAMES, LOSSES, MEMORY, TORCH), NOTE),
             )
-    return None
+    return after_loop_fix(module, copy)
 
 
 def _joins(module: Module, append: cst.Call) -> list[cst.Call]:

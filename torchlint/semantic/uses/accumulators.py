@@ -235,7 +235,7 @@ def in_changing_mode(module: Module, step: cst.CSTNode, loop: cst.CSTNode) -> bo
 @question(yes="the list is read after the loop only", no="the list is also read inside the loop")
 def gathered_reads(module: Module, append: cst.Call) -> list[cst.Name] | None:
     """Return the reads, all behind the loop, of a list that starts empty and grows only by
-    ``name.append(…)`` in it.
+    ``name.append(…)``, or ``name.extend(…)``, in it.
 
     None where the list could be seen inside the loop, or was not made by ``[]`` just for it.
     """
@@ -243,7 +243,7 @@ def gathered_reads(module: Module, append: cst.Call) -> list[cst.Name] | None:
     if (
         not isinstance(func, cst.Attribute)
         or not isinstance(func.value, cst.Name)
-        or func.attr.value != "append"
+        or func.attr.value not in ("append", "extend")
     ):
         return None
     name = func.value.value

@@ -11,7 +11,7 @@ from torchlint.semantic.code.named_tests import Holds
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.scopes import is_compiled
-from torchlint.semantic.code.tree import LOOPS, Function, is_name, method_called
+from torchlint.semantic.code.tree import LOOPS, Function, attr_of, is_name, method_called
 from torchlint.semantic.module import Module
 from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.question import question
@@ -22,6 +22,7 @@ from torchlint.semantic.values.definitions_behind import reached
 from torchlint.semantic.values.inferred import inferred
 
 _REDUCES = regex(r"reduce|broadcast")
+_WRITES = regex(r"reduce|broadcast|[a-z]_\Z|__i[a-z]+__\Z")
 _IN_PLACE = ops.having("in-place")
 _NUMBERS = (cst.Integer, cst.Float)
 
@@ -244,18 +245,19 @@ def _fresh_and_unchanged(module: Module, read: cst.Name) -> bool:
         module.is_within(each, home)
         and _is_fresh(module, each, read.value)
         and not any(
-            use.way is Way.WRITTEN or _is_reduced(use)
+            use.way is Way.WRITTEN or _is_written(use)
             for use in binding_uses(module, each, read.value, "device")
         )
         for each in made
     )
 
 
-def _is_reduced(use: ObjectUse) -> bool:
+def _is_written(use: ObjectUse) -> bool:
     """Say whether a call that is not known may put what all processes have together in a tensor's
-    place."""
-    name = dotted_text(use.node.func) if isinstance(use.node, cst.Call) else None
-    return use.way is Way.ESCAPES and _REDUCES.search(name or "") is not None
+    place, or says by its name that it writes in place: ``torch._foreach_add_([loss], 1)``."""
+    func = use.node.func if isinstance(use.node, cst.Call) else None
+    name = dotted_text(func) or attr_of(func)
+    return use.way is Way.ESCAPES and _WRITES.search(name or "") is not None
 
 
 def _is_fresh(module: Module, made: cst.CSTNode, name: str) -> bool:

@@ -1,26 +1,55 @@
-"""Repairs of copies to the host that need neither a list nor a join: a count, and the parts of one
-tensor."""
+"""Repairs of copies to the host: those that a list collects are made after its loop, those of one
+tensor's parts before it, and none where the copy is only counted."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import libcst as cst
 
-from torchlint.rule import Fix, InsertBefore, Module, Replace, Safety, inferred, on_device
+from torchlint.base.regex import regex
+from torchlint.fixes.after_loop import kept_for_later
+from torchlint.fixes.expressions import as_receiver, detached, method_call
+from torchlint.fixes.notes import safe_unless
+from torchlint.rule import (
+    Fix,
+    InsertAfter,
+    InsertBefore,
+    Module,
+    NodeEdit,
+    Replace,
+    Safety,
+    inferred,
+    on_device,
+)
 from torchlint.semantic.code.flow import reads_of, writes_of
-from torchlint.semantic.code.reaching import uses_of
-from torchlint.semantic.code.tree import links
+from torchlint.semantic.code.reaching import definitions_of, uses_of
+from torchlint.semantic.code.tree import links, method_called, root_of
 from torchlint.semantic.device.host_reads import HostRead, host_copy
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
+from torchlint.semantic.uses.accumulators import gathering_loop, reaches_line_after
+from torchlint.semantic.uses.assumptions import FRAMES, LOSSES, MEMORY, TORCH
 from torchlint.semantic.uses.network_waits import chosen
+from torchlint.semantic.uses.unchanged_values import bound_per_iteration, fresh_per_iteration
+from torchlint.semantic.values.detachable import detachable
 
 _SHAPES = ops.having("view")
 _NUMBER = ("builtins.float", "builtins.int")
 _PARTS_NOTE = (
     "The whole tensor is copied before the loop, also the parts that the loop does not come to; "
     "the parts share the memory of that copy."
+)
+_ROWS = 2
+_FORMS = regex(r"numpy\.\w+$|builtins\.(bool|float|int|list|tuple)$")
+_TYPES = ("numpy.int64", "numpy.float32", "builtins.int", "builtins.float")
+_HELD = "Until the loop has ended the list keeps what is on the device, whose memory fills with it."
+_SAME = "What it keeps has to be another tensor in each step, as torch's functions give."
+NO_GRAPH = "They no longer take a graph along."
+_LEFT = (
+    "Where the program does not go on at the line after the loop (an exception, an interrupted "
+    "cell), the list is left with tensors of the device."
 )
 
 
@@ -66,8 +95,8 @@ def _arguments(module: Module, method: cst.Attribute) -> Sequence[cst.Arg]:
     return above.args if isinstance(above, cst.Call) and above.func is method else ()
 
 
-def _is_named(module: Module, arg: cst.Arg) -> bool:
-    return any(True for _ in module.within(arg.value, cst.Name, cst.Call, cst.Attribute))
+def _is_named(module: Module, given: cst.CSTNode) -> bool:
+    return any(True for _ in module.within(given, cst.Name, cst.Call, cst.Attribute))
 
 
 @question(yes="a loop takes the copy apart", no="no loop takes the copy apart")
@@ -176,3 +205,109 @@ def _number_read(module: Module, read: cst.CSTNode) -> bool:
             call = module.parent(above)
             return module.called(call) in _NUMBER
     return False
+
+
+def after_loop_fix(module: Module, copy: HostRead) -> Fix | None:
+    """Return the repair of ``names.extend(x.argmax(1).cpu().tolist())``: until the loop has ended
+    the list keeps what is on the device, and then gets what it was to have."""
+    whole, placed = _bound(module, copy.node)
+    match module.small_statement(placed):
+        case cst.Expr(
+            cst.Call(
+                cst.Attribute(cst.Name(name), cst.Name("append" | "extend" as method)),
+                [cst.Arg(value, star="")],
+            ) as call
+        ) if _is_formed(module, whole, copy.node) and _is_formed(module, value, placed):
+            loop = gathering_loop(module, call)
+        case _:
+            return None
+    if loop is None or loop is not module.loop(copy.node) or not detachable(module, copy.tensor):
+        return None
+    root = root_of(copy.tensor)
+    made = definitions_of(module, root) if isinstance(root, cst.Name) else []
+    if made and not any(module.is_within(each, loop) for each in made):
+        return None  # Of what is older than the loop each part would still be copied by itself.
+    item = as_receiver(whole.deep_replace(copy.tensor, cst.Name("value")))
+    row = cst.Module(()).code_for_node(value.deep_replace(placed, item))
+    kept, notes = _kept_on_device(module, copy, call, row)
+    rows = f"row for value in {name} for row in" if method == "extend" else ""
+    after = f"{name} = [{rows} {row}]" if rows else f"{name} = [{row} for value in {name}]"
+    append = cst.Call(
+        cst.Attribute(cst.Name(name), cst.Name("append")),
+        [cst.Arg(kept if whole is copy.node else placed)],
+    )
+    edits: list[NodeEdit] = [Replace(call, append), InsertAfter(loop, after)]
+    if whole is not copy.node:
+        edits.append(Replace(whole, kept))
+    if not reaches_line_after(module, loop):
+        notes.append(_LEFT)
+    assumes = dict.fromkeys((FRAMES, LOSSES, MEMORY, TORCH), _HELD)
+    fix = safe_unless(notes, edits, "Copy what the list holds after the loop", assumes)
+    # Images were perhaps moved to spare the device's memory.
+    large = (inferred(module, copy.tensor).rank or 0) > _ROWS
+    return replace(fix, safety=Safety.SUGGESTION) if large else fix
+
+
+def _bound(
+    module: Module, node: cst.BaseExpression
+) -> tuple[cst.BaseExpression, cst.BaseExpression]:
+    """Return what a copy is bound to a name as, and the only read of that; else the copy for
+    both."""
+    line = module.small_statement(node)
+    reads = uses_of(module, line.value) if isinstance(line, cst.Assign) else []
+    match line, reads:
+        case cst.Assign(value=value), [cst.Name() as read] if read is not value:
+            return (value, read) if definitions_of(module, read) == [line] else (node, node)
+    return node, node
+
+
+def _kept_on_device(
+    module: Module, copy: HostRead, call: cst.Call, row: str
+) -> tuple[cst.BaseExpression, list[str]]:
+    """Return what a list keeps for the code `row`, which makes of it what the list is to have, and
+    what may change by that."""
+    if inferred(module, copy.tensor).rank == 0:
+        kept, notes = kept_for_later(module, copy, call), []
+    else:
+        kept, notes = detached(module, copy.tensor), [_HELD]
+        bare = copy.tensor
+        while isinstance(bare, cst.Call) and method_called(bare) == "detach":
+            assert isinstance(bare.func, cst.Attribute)
+            bare = bare.func.value
+        if not bound_per_iteration(module, bare):
+            kept = method_call(kept, "clone")
+        elif not fresh_per_iteration(module, bare):
+            notes.append(_SAME)
+    # What NumPy takes has no graph.
+    plain = ".numpy()" in row and "detach()" not in row
+    if not plain and inferred(module, copy.tensor).grad is not False:
+        graph = detached(module, copy.tensor) is not copy.tensor
+        return kept, [*notes, NO_GRAPH] if graph else notes
+    match kept:
+        case cst.Call(cst.Attribute(inner, cst.Name("detach")), []) if kept is not copy.tensor:
+            kept = inner
+    return kept, notes
+
+
+def _is_formed(module: Module, whole: cst.BaseExpression, part: cst.CSTNode) -> bool:
+    """Say whether an expression is a part of it in another form, by methods, literals and what
+    NumPy or Python makes of it: ``np.argmax(part.numpy(), axis=1)``."""
+    while part is not whole:
+        above = module.parent(part)
+        call = module.parent(above)
+        given: Sequence[cst.CSTNode] = ()
+        match above:
+            case cst.Attribute() if isinstance(call, cst.Call):
+                given, above = [arg.value for arg in call.args], call
+            case cst.Subscript():
+                given = above.slice
+            case cst.Arg(star="") if isinstance(call, cst.Call) and _FORMS.match(
+                module.called(call)
+            ):
+                given, above = [arg.value for arg in call.args if arg is not above], call
+            case _:
+                return False
+        if any(_is_named(module, each) and module.name(each) not in _TYPES for each in given):
+            return False
+        part = above
+    return True
