@@ -452,6 +452,7 @@ def _made_of_device(module: Module, node: cst.Call | cst.Subscript) -> bool:
 # -- copies ----------------------------------------------------------------------------------------
 
 
+@question(remember=False)
 def copies_around(module: Module, node: cst.CSTNode, *kinds: type[Link]) -> Iterator[cst.Call]:
     """Yield the calls in the chain around a node (see `links_around`) that copy to the host."""
     for at in module.links_around(node, *kinds):
