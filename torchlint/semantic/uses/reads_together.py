@@ -103,16 +103,17 @@ def _joins(module: Module, lines: Sequence[cst.CSTNode], kind: str) -> bool:
     """Say whether each of some lines reads something, and the reads of the later ones do not depend
     on what the earlier ones do."""
     bound: set[str] = set()
-    alone = True
+    local = module.function(lines[0]) is not None
     for each in lines:
         reads = _of_kind(module, each, kind)
         if not reads or any(remarked(module, line, behind=False) for line in lines[1:]):
             return False
-        # Where lines do nothing but to bind a read, what makes the tensors goes on in its order.
-        alone = alone and bound_to(each, reads[0]) is not None
+        # Where lines only give local names to reads, what makes the tensors is called in its order,
+        # and sees no difference.
+        target = bound_to(each, reads[0])
+        own = reads if local and target is not None else ()
+        local = local and isinstance(target, cst.Name)
         used = {name for read in reads for name in _names(module, read.tensor)}
-        seen = any(name.partition(".")[0] in used for name in bound)
-        own = reads if alone and not seen else ()
         if bound & used or not all(
             _is_harmless(module, call, own) for call in module.within(each, cst.Call)
         ):
