@@ -51,7 +51,7 @@ def sendable(module: Module, node: cst.BaseExpression) -> bool | None:
     on), `DataLoader` pickles dataset, collate and init functions (docs of ``torch.utils.data``,
     "Platform-specific behaviors").
     """
-    if any(True for _ in module.within(node, cst.Lambda, nested=True)):
+    if module.contains(node, cst.Lambda, nested=True):
         return False
     match node:
         case cst.Name() | cst.Attribute(cst.Name("self")):

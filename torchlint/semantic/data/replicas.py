@@ -152,7 +152,7 @@ def counter(module: Module, call: cst.Call, loop: cst.CSTNode) -> cst.BaseExpres
     """Return the condition that lets `call` run only for every k-th or the last micro-batch, if
     there is one."""
     for test, _ in conditions_around(module, call, loop):
-        counts = any(True for _ in module.within(test, cst.BinaryOperation, cst.Comparison))
+        counts = module.contains(test, cst.BinaryOperation, cst.Comparison)
         if counts and (
             is_interval(module, test) or _ACCUMULATION.search(module.source_of(test)) is not None
         ):

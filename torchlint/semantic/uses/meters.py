@@ -240,7 +240,7 @@ def _only_shows(module: Module, cls: cst.ClassDef, start: cst.FunctionDef, name:
         if not isinstance(function, cst.FunctionDef) or function not in methods:
             return False
         # A generator looks at them whenever somebody asks it, but for one that is joined at once.
-        if function.asynchronous or any(True for _ in module.within(function.body, cst.Yield)):
+        if function.asynchronous or module.contains(function.body, cst.Yield):
             return False
         match above, module.parent(above):
             case cst.For(iter=row, target=cst.Name(name) as target), _ if row is node:
@@ -306,9 +306,7 @@ def _only_computes(
     me = _self_name(method)
     if me is None or method.decorators or method.asynchronous:
         return False
-    if _looks_at_itself(module, method, me) or any(
-        True for _ in module.within(method.body, *_MORE, nested=True)
-    ):
+    if _looks_at_itself(module, method, me) or module.contains(method.body, *_MORE, nested=True):
         return False
     for call in module.within(method.body, cst.Call, nested=True):
         name = module.called(call)

@@ -95,7 +95,7 @@ def work_on_parameters(module: Module, loop: cst.For) -> Work | None:
     count = iteration_count(module, loop)
     if not (found.tensors or found.keys) or (count is not None and count <= _FEW):
         return None
-    if any(True for _ in module.within(loop.body, *LOOPS)) or _another_way(module, loop):
+    if module.contains(loop.body, *LOOPS) or _another_way(module, loop):
         return None
     if any(_on_host(module, each) for each in _possible_parameters(module, loop)):
         return None  # On the host there is no launch to spare.
@@ -127,7 +127,7 @@ def adds_up_parameters(module: Module, loop: cst.For | cst.CompFor) -> bool:
         return False
     names = _Names({*found.tensors, *found.beside}, {*found.keys})
     if isinstance(loop, cst.For):
-        if any(True for _ in module.within(loop.body, *LOOPS)) or _another_way(module, loop):
+        if module.contains(loop.body, *LOOPS) or _another_way(module, loop):
             return False
         _derived(module, loop, names)
     return any(_is_reduced(module, term, names) for term in _terms(module, loop))

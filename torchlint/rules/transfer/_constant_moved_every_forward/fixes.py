@@ -513,7 +513,7 @@ def _needs_self_alone(module: Module, maker: cst.Call) -> bool:
         meant = module.name(name) or ""
         if not meant.startswith(("torch", "numpy", "math", "builtins.")):
             return False
-    return not any(True for _ in module.within(maker, cst.NamedExpr, cst.Lambda, cst.ListComp))
+    return not module.contains(maker, cst.NamedExpr, cst.Lambda, cst.ListComp)
 
 
 def _calls_super(module: Module, line: cst.CSTNode) -> bool:

@@ -67,7 +67,7 @@ def _arguments(module: Module, method: cst.Attribute) -> Sequence[cst.Arg]:
 
 
 def _is_named(module: Module, arg: cst.Arg) -> bool:
-    return any(True for _ in module.within(arg.value, cst.Name, cst.Call, cst.Attribute))
+    return module.contains(arg.value, cst.Name, cst.Call, cst.Attribute)
 
 
 @question(yes="a loop takes the copy apart", no="no loop takes the copy apart")

@@ -89,7 +89,7 @@ def _maps(module: Module, line: cst.CSTNode, bound: frozenset[str]) -> bool:
             value,
         ):
             kinds = {inferred(module, each).kind for each in (written, asked)}
-            plain = not any(True for _ in module.within(value, cst.Call))
+            plain = not module.contains(value, cst.Call)
             ours = isinstance(label, cst.Name) and label.value in bound
             return ours and plain and kinds <= {"ndarray", "tensor"}
     return False
@@ -121,7 +121,7 @@ def _stores_apart(
 ) -> bool:
     """Say whether a store is to a single element of an array of the host, of which the loop reads
     no other one."""
-    if any(True for _ in module.within(store, cst.Slice)):
+    if module.contains(store, cst.Slice):
         return False
     holder = root_of(store, cst.Subscript)
     if inferred(module, holder).kind != "ndarray":
