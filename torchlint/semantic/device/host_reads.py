@@ -12,7 +12,7 @@ from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.scopes import is_compiled
-from torchlint.semantic.code.tree import Link, argument_for, keyword_of, method_called
+from torchlint.semantic.code.tree import Link, argument_for, attr_of, keyword_of, method_called
 from torchlint.semantic.module import Module
 from torchlint.semantic.project.asked import argument_reads
 from torchlint.semantic.question import question
@@ -191,9 +191,7 @@ def _of_call(module: Module, call: cst.Call, asks: _Asks) -> Iterator[HostRead]:
             yield HostRead(
                 call, found, name.partition(".")[0] if name[0] == "m" else name.rpartition(".")[2]
             )
-    elif name in _SIZE_FACTORIES or (
-        isinstance(func, cst.Attribute) and func.attr.value in _SIZE_METHODS
-    ):
+    elif name in _SIZE_FACTORIES or (attr_of(func) in _SIZE_METHODS):
         yield from _of_sizes(module, call, asks)
     elif (
         isinstance(func, cst.Attribute)

@@ -200,7 +200,7 @@ def display_of(module: Module, use: cst.CSTNode) -> list[cst.Name] | None:
     for read in reads:
         method = module.parent(read)
         call = module.parent(method)
-        known = isinstance(method, cst.Attribute) and method.attr.value in methods
+        known = attr_of(method) in methods
         if not known or not isinstance(call, cst.Call) or call.func is not method:
             return None
     return reads

@@ -309,11 +309,7 @@ def _siblings(module: Module, node: cst.Name) -> list[cst.Name]:
 
 def _scaled_in_place(module: Module, read: cst.Name) -> bool:
     above = module.parent(read)
-    call = (
-        module.parent(above)
-        if isinstance(above, cst.Attribute) and above.attr.value in ("mul_", "div_")
-        else None
-    )
+    call = module.parent(above) if attr_of(above) in ("mul_", "div_") else None
     return (
         isinstance(call, cst.Call) and len(call.args) == 1 and is_scale(module, call.args[0].value)
     )

@@ -489,5 +489,5 @@ def _is_group(made: cst.Dict, names: _Names) -> bool:
                 cst.SimpleString(raw_value="params"),
                 cst.List([cst.Element(value)]) | value,
             ):
-                return isinstance(value, cst.Name) and value.value in names.tensors
+                return is_name(value, *names.tensors)
     return False

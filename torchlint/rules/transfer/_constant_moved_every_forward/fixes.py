@@ -30,6 +30,7 @@ from torchlint.semantic.code.tree import (
     components,
     has_star,
     is_name,
+    keyword_of,
     method_called,
 )
 from torchlint.semantic.device.transfers import transfer_of
@@ -82,7 +83,7 @@ def filled_there(module: Module, maker: cst.Call) -> Fix | None:
     if moved is None or len(maker.args) < 1 or maker.args[0].keyword or maker.args[0].star:
         return None
     move, device = moved
-    given = {arg.keyword.value if arg.keyword is not None else arg.star for arg in maker.args[1:]}
+    given = {keyword_of(arg) or arg.star for arg in maker.args[1:]}
     if given - _KEPT or not isinstance(maker.func, cst.Attribute):
         return None
     made = _of_number(module, maker, maker.args[0].value)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Module, inferred
-from torchlint.semantic.code.tree import attr_of, root_of
+from torchlint.semantic.code.tree import attr_of, is_name, root_of
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import iteration_count
 
@@ -90,7 +90,7 @@ def _maps(module: Module, line: cst.CSTNode, bound: frozenset[str]) -> bool:
         ):
             kinds = {inferred(module, each).kind for each in (written, asked)}
             plain = not module.contains(value, cst.Call)
-            ours = isinstance(label, cst.Name) and label.value in bound
+            ours = is_name(label, *bound)
             return ours and plain and kinds <= {"ndarray", "tensor"}
     return False
 
