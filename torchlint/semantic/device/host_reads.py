@@ -207,8 +207,7 @@ def _of_call(module: Module, call: cst.Call, asks: _Asks) -> Iterator[HostRead]:
 
 def _made_number(module: Module, read: cst.CSTNode) -> bool:
     """Say whether what is read is made the number that it is: ``float(x.item())`` is one read."""
-    arg = module.parent(read)
-    match module.parent(arg) if isinstance(arg, cst.Arg) else None:
+    match module.taker(read):
         case cst.Call(func, [cst.Arg(star="")]):
             return module.name(func) in ("builtins.float", "builtins.int")
     return False

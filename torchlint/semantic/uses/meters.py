@@ -268,7 +268,7 @@ def _as_text(module: Module, use: cst.CSTNode) -> bool:
     above = module.parent(use)
     if isinstance(above, cst.FormattedStringExpression):
         return True
-    call = module.parent(above) if isinstance(above, cst.Arg) else None
+    call = module.taker(use)
     return module.called(call) in ("builtins.str", "builtins.print")
 
 

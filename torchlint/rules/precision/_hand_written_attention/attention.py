@@ -331,8 +331,7 @@ def _unread(module: Module, chain: _Chain, softmax: cst.Call) -> bool:
 
 def _shape_alone(module: Module, read: cst.Name) -> bool:
     """Say whether a read gives a new tensor its shape and nothing more: ``ones_like(scores)``."""
-    arg = module.parent(read)
-    call = module.parent(arg) if isinstance(arg, cst.Arg) else None
+    call = module.taker(read)
     made = operation_of(module, call) if isinstance(call, cst.Call) else None
     return made is not None and made.name in _LIKE and made.operands[:1] == (read,)
 

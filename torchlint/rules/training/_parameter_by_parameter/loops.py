@@ -147,8 +147,7 @@ def _terms(module: Module, loop: cst.For | cst.CompFor) -> Iterator[cst.BaseExpr
     """Yield what a loop adds to a running sum, or what the comprehension of a ``sum`` yields."""
     if isinstance(loop, cst.CompFor):
         holder = module.parent(loop)
-        arg = module.parent(holder) if holder is not None else None
-        match holder, module.parent(arg) if isinstance(arg, cst.Arg) else None:
+        match holder, module.taker(holder):
             case cst.GeneratorExp(elt) | cst.ListComp(elt), cst.Call(func) if (
                 module.name(func) == "builtins.sum"
             ):
