@@ -156,7 +156,7 @@ def wait_for(module: Module, tensor: cst.BaseExpression) -> Wait:
     scope = next(scopes, statement)
     if not module.is_within(scope, statement):
         scope = statement
-    called = any(True for _ in module.within(value, cst.Call, cst.NamedExpr, nested=True))
+    called = module.contains(value, cst.Call, cst.NamedExpr, nested=True)
     return Wait(statement, scope, value if called else module.source_of(value))
 
 

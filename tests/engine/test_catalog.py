@@ -638,6 +638,25 @@ def test_smaller_headings_belong_to_their_section() -> None:
     assert sections == {"Why": "### On a GPU\n\nText."}
 
 
+@pytest.mark.parametrize(
+    ("fix", "kinds"),
+    [
+        ('safe_unless(notes, (), "Do it")', (Safety.SAFE, Safety.UNSAFE)),
+        ('Fix((), Safety.SAFE, "Do it", assumes={TORCH: ""})', (Safety.SAFE, Safety.UNSAFE)),
+        ('Fix((), Safety.SAFE, "Do it")  # not safe_unless(notes)', (Safety.SAFE,)),
+        ('is_safe_unless(Safety.SAFE, "Do it")', (Safety.SAFE,)),
+    ],
+)
+def test_kinds_of_fixes_are_read_where_they_are_built(
+    write: Write, fix: str, kinds: tuple[Safety, ...]
+) -> None:
+    text = SAMPLE.replace('fix=Fix((), Safety.SAFE, "Do it"))', f"fix=(\n        {fix}\n    ))")
+    assert text != SAMPLE
+    safety = "## Fix safety\n\nIt may round.\n\n## Setup"
+    (info,) = catalog_of(write(text.replace("## Setup", safety))).rules
+    assert info.fixes == kinds
+
+
 def test_a_rule_shown_in_the_manual_is_not_taken_for_the_rule(write: Write) -> None:
     text = SAMPLE.replace("x = 2\n", 'rule = Rule(\n    __name__,\n    code="TL103",\n)\n')
     assert [info.code for info in catalog_of(write(text)).rules] == ["TL102"]

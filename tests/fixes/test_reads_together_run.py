@@ -78,6 +78,15 @@ TOGETHER = {
 }
 THREE = "kept[0] = loss.item()\nkept[1] = extra.item()\nkept[2] = third.item()\n"
 TOGETHER["lines"] = THREE
+MEASURE = "def measure(y):\n    kept[len(kept)] = 1\n    return y.mean()\n\n"
+LOCAL = "a = measure(out).item()\nb = measure(out ** 2).item()\nc = measure(out.exp()).item()\n"
+TOGETHER["calls in their order"] = f"{MEASURE}{LOCAL}return a, b, c"
+TOGETHER["calls, the last one kept"] = MEASURE + LOCAL.replace("c =", "kept[0] =") + "return a, b"
+TOGETHER["in a row"] = f"{MEASURE}return measure(out), loss.item(), extra.item(), third.item()"
+TOGETHER["ends of a batch"] = (
+    "y = x.cuda()\nlow, high, top = y.min().item(), y.max().item(), y.amax().item()\n"
+    "return low + high + top"
+)
 TOGETHER["lines and what is no read"] = f"{THREE}kept[3] = len(out)"
 APART = {
     "another kind stays behind them": f"{THREE}kept[3] = (out > 0.5).sum().item()",
@@ -100,6 +109,18 @@ APART = {
     ),
     "it may raise": "return [loss.item(), extra.item(),"
     " out[5:].max().item() if len(out) > 5 else 0.0]",
+    "a call that reads what is kept": (
+        "def measure(y):\n    return y.mean() * kept[0]\n\n"
+        "kept[0] = loss.item()\nkept[1] = measure(out).item()\nkept[2] = third.item()"
+    ),
+    "a call that reads an attribute": (
+        "def measure(y):\n    return y.mean() * self.angle\n\n"
+        "self.angle = loss.item()\nself.other = measure(out).item()\nkept[2] = third.item()"
+    ),
+    "a call beside other work": (
+        "def measure(y):\n    kept[9] = 2\n    return y.mean()\n\n"
+        "a = loss.item() + len(kept)\nb = measure(out).item()\nreturn a, b, third.item()"
+    ),
     "a comment between": (
         "self.angle = 2 * loss.item() + third.item()\n"
         "# The other one.\nself.other = 2 * extra.item()"

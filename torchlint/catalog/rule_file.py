@@ -43,6 +43,7 @@ _HEAD = regex(r"\nrule\b[^=\n]*=\s*Rule\(.*?\n\)(?=\n|\Z)", re.DOTALL)
 pattern that begins with a place or with a choice."""
 _SAFETY = regex(r"Safety\.(SAFE|UNSAFE|SUGGESTION)\b")
 _ASSUMES = regex(r"assumes=\{")
+_UNLESS = regex(r"safe_unless\(")
 _BESIDE = regex(r"\nfrom [\w.]*\.(_[a-z]\w*(?:\.\w+)?) import(?: (\w+))?")
 _BINDING = regex(r"\nrule\b")
 _QUOTES = '"""'
@@ -180,12 +181,14 @@ def _parsed_head(text: str) -> tuple[str, int, dict[str, object]]:
 
 def _kinds(text: str, start: int) -> Iterator[str]:
     """Yield the names of the kinds of fix in the code from `start` on, comments left out."""
-    for pattern in (_SAFETY, _ASSUMES):
+    for pattern in (_SAFETY, _ASSUMES, _UNLESS):
         for found in pattern.finditer(text, start):
             before = text[text.rfind("\n", 0, found.start()) + 1 : found.start()]
             if "#" not in before and not before[-1:].isidentifier():
                 # Where the project shows that an assumption does not hold, the fix is unsafe.
                 yield found[1] if pattern is _SAFETY else "UNSAFE"
+                if pattern is _UNLESS:
+                    yield "SAFE"
 
 
 def _kinds_beside(text: str, start: int, family: str, seen: set[str]) -> Iterator[str]:

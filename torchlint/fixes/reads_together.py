@@ -3,13 +3,13 @@ alone is only shown."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import libcst as cst
 
 from torchlint.base.finding import Safety
-from torchlint.fixes.fix import Fix, InsertBefore, NeedImport, NodeEdit, Replace
+from torchlint.fixes.fix import Fix, InsertBefore, NeedImport, NodeEdit, Remove, Replace
 from torchlint.fixes.notes import safe_unless
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.data.evaluated_batches import shown_beside
@@ -18,7 +18,7 @@ from torchlint.semantic.device.possible_waits import scaler_waits
 from torchlint.semantic.module import Module
 from torchlint.semantic.uses.assumptions import ONE_DEVICE, TORCH
 from torchlint.semantic.uses.plain_numbers import has_no_dimension
-from torchlint.semantic.uses.reads_together import reads_together
+from torchlint.semantic.uses.reads_together import ReadsTogether, bound_to, reads_together
 from torchlint.semantic.uses.unavoidable_syncs import stays_beside, waited_before
 from torchlint.semantic.values.inferred import inferred
 
@@ -35,11 +35,63 @@ _STEPS_OF_NAMES = 3
 _DIGITS = "_0123456789"
 
 
+def read_together(module: Module, read: HostRead) -> Fix | None:
+    """Return the fix by which neighbours in a tuple, or all that lines below each other bind,
+    become one read of a stacked tensor in their place."""
+    found = reads_together(module, read.node)
+    if found is None:
+        return None
+    torch = name_for_module(module, "torch", "torch")
+    bare = [each.tensor.with_changes(lpar=(), rpar=()) for each in found.reads]
+    parts = ", ".join(cst.Module(()).code_for_node(each) for each in bare)
+    edits = _in_their_place(module, found, f"{torch}.stack(({parts})).tolist()")
+    if not edits:
+        return None
+    note, assumes = stacked_safely(module, found.reads)
+    every = (*edits, NeedImport("torch", torch))
+    return safe_unless([note], every, "Read all of them at once", assumes)
+
+
+def _in_their_place(module: Module, found: ReadsTogether, numbers: str) -> Sequence[NodeEdit]:
+    """Return the edits that put a list of numbers where reads stand; none where these are neither
+    neighbours in a tuple nor all that their lines bind."""
+    nodes = [each.node for each in found.reads]
+    first, *others = found.lines
+    if others:
+        targets = [*map(bound_to, found.lines, found.reads)]
+        codes = [module.source_of(each) for each in targets if each is not None]
+        if not len(codes) == len(nodes) == len(found.lines):
+            return ()
+        code = f"{', '.join(codes)} = {numbers}"
+        return [Replace(first.body[0], _small(code)), *(Remove(each) for each in others)]
+    row = module.parent(module.parent(nodes[0]) or first)
+    if not isinstance(row, cst.Tuple) or any(not isinstance(e, cst.Element) for e in row.elements):
+        return ()
+    values = [each.value for each in row.elements]
+    at = values.index(nodes[0]) if nodes[0] in values else 0
+    if values[at : at + len(nodes)] != nodes:
+        return ()
+    match module.parent(row):
+        case cst.Assign([cst.AssignTarget(cst.Tuple() | cst.List())]) if values == nodes:
+            new = numbers
+        case _ if values == nodes:
+            new = f"tuple({numbers})"
+        case _:
+            codes = [module.source_of(each) for each in values]
+            codes[at : at + len(nodes)] = [f"*{numbers}"]
+            new = f"({', '.join(codes)})"
+    return [Replace(row, cst.parse_expression(new))]
+
+
+def _small(code: str) -> cst.BaseSmallStatement:
+    return cst.ensure_type(cst.parse_statement(code), cst.SimpleStatementLine).body[0]
+
+
 def read_at_once(module: Module, read: HostRead) -> Fix | None:
     """Return the fix by which a read, and those beside it, are made as one before their lines; None
     where it is alone, or where nothing would be a good name for a number."""
     found = reads_together(module, read.node)
-    if found is None:
+    if found is None or not found.in_order:
         return None
     names: dict[str, str] = {}
     for each in found.reads:
@@ -53,7 +105,9 @@ def read_at_once(module: Module, read: HostRead) -> Fix | None:
         names[code] = f"{name}_{len(same) + 1}" if same else name
     torch = name_for_module(module, "torch", "torch")
     stacked = f"{torch}.stack(({', '.join(names)})).tolist()"
-    edits: list[NodeEdit] = [InsertBefore(found.line, f"{', '.join(names.values())} = {stacked}")]
+    edits: list[NodeEdit] = [
+        InsertBefore(found.lines[0], f"{', '.join(names.values())} = {stacked}")
+    ]
     edits += [
         Replace(each.node, cst.Name(names[module.source_of(each.tensor)])) for each in found.reads
     ]

@@ -123,6 +123,7 @@ class Module:
         self.parent = self.tree.parents.get
         self.ancestors = self.tree.ancestors
         self.within = self.tree.within
+        self.contains = self.tree.contains
         self.names_in = self.tree.names_in
         self.is_method = self.tree.is_method
         self.bind = self.tree.bind

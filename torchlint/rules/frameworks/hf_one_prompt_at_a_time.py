@@ -224,7 +224,7 @@ def _text_of(module: Module, tokens: cst.BaseExpression) -> cst.BaseExpression |
 
 def _tokenizer(func: cst.BaseExpression) -> str:
     """Return the last part of the name of what a call is asked of: of a method, its object."""
-    holds = isinstance(func, cst.Attribute) and func.attr.value in ("encode", "apply_chat_template")
+    holds = attr_of(func) in ("encode", "apply_chat_template")
     return last_name(func.value if holds and isinstance(func, cst.Attribute) else func)
 
 

@@ -157,12 +157,12 @@ def _tensor(module: Module, node: cst.Call) -> cst.BaseExpression | None:
     training."""
     for read in scalar_reads(module, node):
         return read.tensor if read.how in _READS and not sizes(module, node) else None
-    copy, above = host_copy(module, node), module.parent(node)
+    copy = host_copy(module, node)
     if copy is None or heat_of(module, node).grade is Grade.EVAL or read_as_number(module, node):
         return None
     if inner_loop(module, node) is not None or needed_at_once(module, node):
         return None
-    taker = module.parent(above) if isinstance(above, cst.Arg) else None
+    taker = module.taker(node)
     if isinstance(taker, cst.Call) and module.called(taker).endswith("pack_padded_sequence"):
         return None
     return copy.tensor

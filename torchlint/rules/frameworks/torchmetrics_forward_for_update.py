@@ -98,7 +98,7 @@ from torchlint.rule import (
 from torchlint.semantic.code.bindings import binds_globally, sole_definition
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.self_attributes import self_assignments
-from torchlint.semantic.code.tree import is_name
+from torchlint.semantic.code.tree import attr_of, is_name
 from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.question import question
 
@@ -228,7 +228,7 @@ def _may_read(name: str, cls: str, text: str) -> bool:
 def _adds(module: Module, metric: cst.Attribute) -> bool:
     """Say whether a use of a metric makes it, or only adds to it or empties it."""
     above = module.parent(metric)
-    if isinstance(above, cst.Attribute) and above.attr.value in ("update", "reset"):
+    if attr_of(above) in ("update", "reset"):
         above = module.parent(above)
     return isinstance(above, (cst.AssignTarget, cst.AnnAssign)) or (
         isinstance(above, cst.Call)

@@ -179,7 +179,7 @@ def _takes_one(module: Module, node: cst.Call) -> bool:
     """Say whether one batch is all that is taken from an iterator: ``next(iter(l))``, or by its
     name in this pass."""
     arg = module.parent(node)
-    outer = module.parent(arg) if isinstance(arg, cst.Arg) else None
+    outer = module.taker(node)
     if isinstance(outer, cst.Call):
         return module.name(outer.func) == "builtins.next" and outer.args[0] is arg
     statement, loops = module.small_statement(node), module.loops(node)

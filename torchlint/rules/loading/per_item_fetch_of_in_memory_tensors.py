@@ -139,9 +139,7 @@ def _only_indexes(module: Module, cls: cst.ClassDef) -> bool:
     method = method_of(module, cls, "__getitem__")
     if method is None or method_of(module, cls, "__getitems__") is not None:
         return False
-    if any(
-        True for _ in module.within(method.body, cst.Call, cst.For, cst.If, cst.BinaryOperation)
-    ):
+    if module.contains(method.body, cst.Call, cst.For, cst.If, cst.BinaryOperation):
         return False
     taken = list(module.within(method.body, cst.Subscript))
     return bool(taken) and all(_holds_tensor(module, each.value, cls) for each in taken)

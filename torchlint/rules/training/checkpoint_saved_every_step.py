@@ -223,5 +223,5 @@ def _decides(module: Module, test: cst.BaseExpression) -> bool:
     names = module.names_in(test)
     if any(_RANK.search(name) for name in names):
         return False
-    plain = not any(True for _ in module.within(test, cst.Comparison, cst.Call))
+    plain = not module.contains(test, cst.Comparison, cst.Call)
     return not plain or any(_SAVE.search(name) for name in names)

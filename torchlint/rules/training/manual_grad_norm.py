@@ -177,7 +177,7 @@ def _assigned_in_body(
     assigns = list(module.within(body, cst.Assign)) if body is not None else []
     for assign in reversed(assigns):
         target = assign.targets[0].target
-        if isinstance(target, cst.Name) and target.value in names:
+        if is_name(target, *names):
             names |= module.names_in(assign.value)
             yield assign.value
 

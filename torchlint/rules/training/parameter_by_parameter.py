@@ -116,9 +116,7 @@ from torchlint.rules.training._parameter_by_parameter.loops import (
     one_group_each,
     work_on_parameters,
 )
-from torchlint.rules.training._parameter_by_parameter.network_size import (
-    parameter_tensors,
-)
+from torchlint.rules.training._parameter_by_parameter.network_size import parameter_tensors
 from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.guards import throttled
 from torchlint.semantic.code.imports import name_for_module
@@ -248,8 +246,7 @@ def _networks(module: Module, loop: cst.For | cst.CompFor) -> Iterator[cst.BaseE
 
 def _is_summed(module: Module, node: cst.CompFor) -> bool:
     """Say whether ``sum`` takes a comprehension."""
-    arg = module.parent(module.parent(node) or node)
-    call = module.parent(arg) if isinstance(arg, cst.Arg) else None
+    call = module.taker(module.parent(node) or node)
     return isinstance(call, cst.Call) and is_name(call.func, "sum")
 
 

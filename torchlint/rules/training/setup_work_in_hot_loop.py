@@ -105,7 +105,7 @@ from torchlint.rule import (
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.code.tree import is_name, method_called
+from torchlint.semantic.code.tree import attr_of, is_name, method_called
 from torchlint.semantic.device.transfers import is_cached
 from torchlint.semantic.question import question
 from torchlint.semantic.time.grades import Heat
@@ -344,11 +344,7 @@ def _stays(module: Module, node: cst.Call, loop: cst.CSTNode) -> bool:
         if not module.is_within(each, node)
     ]
     back = any(to and not inferred(module, moved).tensor for _, moved, to in _moved(module))
-    return not back and all(
-        isinstance(user, cst.Call)
-        or (isinstance(user, cst.Attribute) and user.attr.value in _KEEPS)
-        for user in users
-    )
+    return not back and all(isinstance(user, cst.Call) or attr_of(user) in _KEEPS for user in users)
 
 
 _KEEPS = frozenset(

@@ -171,7 +171,7 @@ def _read(module: Module, node: cst.Attribute) -> bool:
     above = module.parent(node)
     if node.attr.value != "grad" or isinstance(above, (cst.Comparison, cst.AssignTarget, cst.If)):
         return False
-    while isinstance(above, cst.Attribute) and above.attr.value == "data":
+    while attr_of(above) == "data":
         above = module.parent(above)
     if attr_of(above) in _RESETS:
         return False

@@ -522,7 +522,7 @@ def _message(
 
 def _fix(module: Module, copy: HostRead, whole: cst.CSTNode) -> Fix | None:
     above = module.parent(whole)
-    outer = module.parent(above) if isinstance(above, cst.Arg) else None
+    outer = module.taker(whole)
     if used_as_mapping(module, copy.tensor):
         return None
     if whole is not copy.node or not only_moves(copy):

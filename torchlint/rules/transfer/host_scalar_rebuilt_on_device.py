@@ -104,7 +104,7 @@ import libcst as cst
 from torchlint.fixes.notes import safe_unless
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, inferred, keyword_argument, with_keyword
 from torchlint.semantic.code.numbers import spelled_number
-from torchlint.semantic.code.tree import DISPLAYS, components, is_name
+from torchlint.semantic.code.tree import DISPLAYS, components, is_name, keyword_of
 from torchlint.semantic.device.transfers import is_cached, transfer_of
 from torchlint.semantic.torch import dtypes, ops
 from torchlint.semantic.uses.assumptions import PATCHED, TORCH
@@ -284,7 +284,7 @@ def _upload(module: Module, node: cst.Call) -> tuple[cst.Call | None, cst.BaseEx
 def _fix(
     module: Module, node: cst.Call, place: cst.Call, target: cst.BaseExpression | None
 ) -> Fix | None:
-    given = {arg.keyword.value if arg.keyword is not None else arg.star for arg in node.args[1:]}
+    given = {keyword_of(arg) or arg.star for arg in node.args[1:]}
     if target is None or not isinstance(node.func, cst.Attribute) or given - _KEPT:
         return None
     fill = _filled(module, node)

@@ -180,7 +180,14 @@ import libcst as cst
 from torchlint.fixes.after_loop import done_after_loop
 from torchlint.fixes.before_loop import elements_on_host
 from torchlint.fixes.log_every_n import logged_every
-from torchlint.fixes.reads_together import LOGGED, alone, in_vain, read_at_once, shown_if_in_vain
+from torchlint.fixes.reads_together import (
+    LOGGED,
+    alone,
+    in_vain,
+    read_at_once,
+    read_together,
+    shown_if_in_vain,
+)
 from torchlint.rule import (
     Fix,
     Grade,
@@ -202,7 +209,6 @@ from torchlint.rules.transfer._sync_scalar_read_in_loop.deferred_reads import (
     read_after_loop,
     read_as_one,
     read_once,
-    read_together,
     read_where_used,
 )
 from torchlint.rules.transfer._sync_scalar_read_in_loop.dict_reads import read_when_filled

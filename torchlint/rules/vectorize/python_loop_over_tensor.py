@@ -448,7 +448,7 @@ def _starts_slices(module: Module, node: _Loop) -> bool:
     of many elements, ``x[start:end]``."""
     bound = {name.value for name in _bound(module, node)}
     lowers = (part.lower for part in module.within(_body(module, node), cst.Slice))
-    return any(isinstance(lower, cst.Name) and lower.value in bound for lower in lowers)
+    return any(is_name(lower, *bound) for lower in lowers)
 
 
 def _indexed(module: Module, index: cst.Name, body: cst.CSTNode) -> str:

@@ -147,7 +147,7 @@ class Instances:
         if not isinstance(made, cst.FunctionDef) or made.decorators or made.asynchronous:
             return _UNKNOWN
         values = [each.value for each in self.tree.within(made.body, cst.Return)]
-        if any(True for _ in self.tree.within(made.body, cst.Yield)):
+        if self.tree.contains(made.body, cst.Yield):
             return _UNKNOWN
         parts = (self._classes(value) for value in values if value is not None)
         return self._remembered(made, [parts]) if values else _UNKNOWN

@@ -47,7 +47,7 @@ def _parameters_held(tree: Tree, cls: cst.ClassDef, init: cst.FunctionDef) -> di
 
 def _handed_out(tree: Tree, function: cst.FunctionDef) -> Iterator[cst.BaseExpression | None]:
     """Yield what a function hands out, ``yield from`` as what is iterated there."""
-    kind = cst.Yield if any(True for _ in tree.within(function, cst.Yield)) else cst.Return
+    kind = cst.Yield if tree.contains(function, cst.Yield) else cst.Return
     for node in tree.within(function, kind):
         value = getattr(node, "value", None)
         if isinstance(value, cst.From):

@@ -53,7 +53,7 @@ class NeverNone:
         """Say whether a function returns something else than None on every way."""
         if function in self._asked or function.decorators or function.asynchronous:
             return False
-        if len(self._asked) >= _DEEPEST or any(True for _ in self.tree.within(function, cst.Yield)):
+        if len(self._asked) >= _DEEPEST or self.tree.contains(function, cst.Yield):
             return False
         self._asked.add(function)
         try:

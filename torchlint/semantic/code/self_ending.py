@@ -180,7 +180,7 @@ class SelfEnding:
             for each in self.tree.within(line, cst.AugAssign)
         )
         loop = next((n for n in self.tree.ancestors(branch[0]) if isinstance(n, LOOPS)), until)
-        if not counts or loop is None or any(True for _ in self.tree.within(comparison, cst.Call)):
+        if not counts or loop is None or self.tree.contains(comparison, cst.Call):
             return False
         sides = (comparison.left, comparison.comparisons[0].comparator)
         few = any(

@@ -356,6 +356,10 @@ class Tree:
             found = [each for each in found if owners[each] is owner or each is node]
         return iter(found)
 
+    def contains(self, node: cst.CSTNode, *types: type[cst.CSTNode], nested: bool = False) -> bool:
+        """Say whether `node` is or holds one of exactly these types; see `within`."""
+        return any(True for _ in self.within(node, *types, nested=nested))
+
     def names_in(self, *nodes: cst.CSTNode) -> frozenset[str]:
         """Return the plain names inside expressions or targets."""
         return frozenset(n.value for node in nodes for n in self.within(node, cst.Name))

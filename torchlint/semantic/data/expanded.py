@@ -118,7 +118,7 @@ def _keeps_samples(module: Module, function: Function) -> bool:
                 at = at.args[0].value
             else:
                 break
-        if isinstance(at, cst.Name) and at.value in params:
+        if is_name(at, *params):
             return True
     return False
 

@@ -105,7 +105,7 @@ def _role(module: Module, loader: cst.Call, loops: list[cst.For | cst.CompFor]) 
 
 def _use_of_loop(module: Module, loop: cst.For | cst.CompFor) -> str:
     function = module.function(loop)
-    if function is not None and any(True for _ in module.within(function, cst.Yield)):
+    if function is not None and module.contains(function, cst.Yield):
         return "unseen"  # ``def cycle(loader)`` hands the batches on.
     if isinstance(loop, cst.CompFor):
         holder = module.parent(loop)

@@ -432,7 +432,7 @@ def _made_for(
                 bool(reads)
                 and all(any(module.is_within(read, each) for each in logs) for read in reads)
                 and all(_passes(module, call) for call in module.within(value, cst.Call))
-                and not any(True for _ in module.within(value, cst.NamedExpr, cst.Await, cst.Yield))
+                and not module.contains(value, cst.NamedExpr, cst.Await, cst.Yield)
                 and not any(scalar_reads(module, call) for call in module.within(value, cst.Call))
             )
     return False
@@ -442,7 +442,7 @@ def _only_logs(module: Module, line: cst.CSTNode | None) -> bool:
     match line:
         case cst.SimpleStatementLine([cst.Expr(cst.Call() as call)]) | cst.Expr(cst.Call() as call):
             sink = logging_call(module, call)
-            changing = any(True for _ in module.within(call, cst.NamedExpr, cst.Await, cst.Yield))
+            changing = module.contains(call, cst.NamedExpr, cst.Await, cst.Yield)
             return sink is not None and sink.kind != "meter" and not changing
     return False
 

@@ -11,7 +11,7 @@ from torchlint.base.regex import regex
 from torchlint.semantic.code.calls import arguments_of
 from torchlint.semantic.code.flow import call_sites, writes_of
 from torchlint.semantic.code.reaching import assigned_to
-from torchlint.semantic.code.tree import parameters_of
+from torchlint.semantic.code.tree import keyword_of, parameters_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch.names import DATALOADER
@@ -51,7 +51,7 @@ def sendable(module: Module, node: cst.BaseExpression) -> bool | None:
     on), `DataLoader` pickles dataset, collate and init functions (docs of ``torch.utils.data``,
     "Platform-specific behaviors").
     """
-    if any(True for _ in module.within(node, cst.Lambda, nested=True)):
+    if module.contains(node, cst.Lambda, nested=True):
         return False
     match node:
         case cst.Name() | cst.Attribute(cst.Name("self")):
@@ -100,7 +100,7 @@ def _sends(module: Module, arg: cst.Arg) -> bool:
         case cst.Call() | cst.List() | cst.Tuple() | cst.IfExp():
             return True
         case cst.Name(name) | cst.Attribute(cst.Name("self"), cst.Name(name)):
-            told = arg.keyword.value if arg.keyword is not None else name
+            told = keyword_of(arg) or name
             made = inferred(module, arg.value).node
             return isinstance(made, cst.FunctionDef) or any(map(_CALLABLE.search, (told, name)))
     return False

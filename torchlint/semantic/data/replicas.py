@@ -14,7 +14,7 @@ from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.intervals import is_interval
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import base_names, local_class
-from torchlint.semantic.code.tree import has_star, method_called
+from torchlint.semantic.code.tree import has_star, keyword_of, method_called
 from torchlint.semantic.code.updates import is_step
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -102,8 +102,7 @@ def _is_passed(module: Module, name: cst.Name, function: cst.FunctionDef) -> boo
             for call in module.nodes(cst.Call)
             if local_class(module, call.func) is cls and not has_star(call)
             for at, arg in enumerate(call.args)
-            if (arg.keyword.value if arg.keyword is not None else "".join(names[at : at + 1]))
-            == name.value
+            if (keyword_of(arg) or "".join(names[at : at + 1])) == name.value
         ]
     return any(each is not None and is_replica(module, each) for each in given)
 
@@ -152,7 +151,7 @@ def counter(module: Module, call: cst.Call, loop: cst.CSTNode) -> cst.BaseExpres
     """Return the condition that lets `call` run only for every k-th or the last micro-batch, if
     there is one."""
     for test, _ in conditions_around(module, call, loop):
-        counts = any(True for _ in module.within(test, cst.BinaryOperation, cst.Comparison))
+        counts = module.contains(test, cst.BinaryOperation, cst.Comparison)
         if counts and (
             is_interval(module, test) or _ACCUMULATION.search(module.source_of(test)) is not None
         ):

@@ -282,10 +282,7 @@ def is_fixed(module: Module, node: cst.CSTNode, scope: cst.CSTNode) -> bool:
         method = method_called(call)
         if not _PURE.match(name) and method not in _PURE_METHODS:
             return False
-    if any(
-        True
-        for _ in module.within(node, cst.Await, cst.Yield, cst.NamedExpr, cst.Lambda, cst.ListComp)
-    ):
+    if module.contains(node, cst.Await, cst.Yield, cst.NamedExpr, cst.Lambda, cst.ListComp):
         return False
     for attribute in module.within(node, cst.Attribute):
         if _changes(module, attribute, scope):

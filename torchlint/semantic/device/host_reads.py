@@ -12,7 +12,7 @@ from torchlint.semantic.code.benchmarks import is_benchmark
 from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.scopes import is_compiled
-from torchlint.semantic.code.tree import Link, argument_for, keyword_of, method_called
+from torchlint.semantic.code.tree import Link, argument_for, attr_of, keyword_of, method_called
 from torchlint.semantic.module import Module
 from torchlint.semantic.project.asked import argument_reads
 from torchlint.semantic.question import question
@@ -191,9 +191,7 @@ def _of_call(module: Module, call: cst.Call, asks: _Asks) -> Iterator[HostRead]:
             yield HostRead(
                 call, found, name.partition(".")[0] if name[0] == "m" else name.rpartition(".")[2]
             )
-    elif name in _SIZE_FACTORIES or (
-        isinstance(func, cst.Attribute) and func.attr.value in _SIZE_METHODS
-    ):
+    elif name in _SIZE_FACTORIES or (attr_of(func) in _SIZE_METHODS):
         yield from _of_sizes(module, call, asks)
     elif (
         isinstance(func, cst.Attribute)
@@ -209,8 +207,7 @@ def _of_call(module: Module, call: cst.Call, asks: _Asks) -> Iterator[HostRead]:
 
 def _made_number(module: Module, read: cst.CSTNode) -> bool:
     """Say whether what is read is made the number that it is: ``float(x.item())`` is one read."""
-    arg = module.parent(read)
-    match module.parent(arg) if isinstance(arg, cst.Arg) else None:
+    match module.taker(read):
         case cst.Call(func, [cst.Arg(star="")]):
             return module.name(func) in ("builtins.float", "builtins.int")
     return False
@@ -452,6 +449,7 @@ def _made_of_device(module: Module, node: cst.Call | cst.Subscript) -> bool:
 # -- copies ----------------------------------------------------------------------------------------
 
 
+@question(remember=False)
 def copies_around(module: Module, node: cst.CSTNode, *kinds: type[Link]) -> Iterator[cst.Call]:
     """Yield the calls in the chain around a node (see `links_around`) that copy to the host."""
     for at in module.links_around(node, *kinds):

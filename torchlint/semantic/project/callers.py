@@ -228,8 +228,7 @@ def _off_by_default(module: Module, call: cst.Call) -> bool:
         if is_name(param.default, "False", "None") or _PICTURES.search(param.name.value)
     }
     return any(
-        needed and isinstance(test, cst.Name) and test.value in off
-        for test, needed in conditions_around(module, call, function)
+        needed and is_name(test, *off) for test, needed in conditions_around(module, call, function)
     )
 
 

@@ -225,7 +225,7 @@ class HeatMap:
     def _hands_on(self, loop: cst.CSTNode) -> bool:
         """Say whether each pass of a loop brings something to a device and yields: its function is
         a loader, written by hand. A dataset's own loop runs for each sample."""
-        yields = any(True for _ in self.tree.within(loop, cst.Yield))
+        yields = self.tree.contains(loop, cst.Yield)
         sampled = yields and self.scopes.is_dataset(self.tree.class_of(loop))
         return yields and not sampled and moves(self.module, loop)
 

@@ -320,10 +320,10 @@ def steps_of(module: Module, loop: cst.CSTNode) -> list[cst.Call]:
 def endless(module: Module, loop: cst.CSTNode) -> bool:
     """Say whether what a turn of a loop gives is not there for a line behind it: the turns are
     handed out by ``yield``, or a ``while True`` has no way out but an exception."""
-    if any(True for _ in module.within(loop, cst.Yield)):
+    if module.contains(loop, cst.Yield):
         return True
     forever = isinstance(loop, cst.While) and module.source_of(loop.test) in ("True", "1")
-    return forever and not any(True for _ in module.within(loop, cst.Break, cst.Return))
+    return forever and not module.contains(loop, cst.Break, cst.Return)
 
 
 @question(yes="a model runs in there", no="no model runs in there", ground=True)

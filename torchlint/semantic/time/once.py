@@ -92,7 +92,7 @@ def _started(module: Module, function: cst.FunctionDef) -> Iterator[cst.Call | N
     another use of its name."""
     for name in module.tree.named(function.name.value):
         arg = module.parent(name)
-        call = module.parent(arg) if isinstance(arg, cst.Arg) else None
+        call = module.taker(name)
         match arg, call:
             case cst.Arg(keyword=cst.Name("target")), cst.Call():
                 yield call

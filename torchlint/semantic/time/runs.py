@@ -18,6 +18,7 @@ from torchlint.semantic.code.tree import (
     Loop,
     attr_of,
     is_name,
+    keyword_of,
     last_name,
     method_called,
 )
@@ -228,7 +229,7 @@ class Runs:
         value = self.values.value(arg.value)
         if value.kind in ("module", "loader") or arg.star:
             return True
-        name = last_name(arg.value) or (arg.keyword.value if arg.keyword is not None else "")
+        name = last_name(arg.value) or keyword_of(arg)
         return (
             called(name, MODEL) or called(name, LOADER) or _GOES_FAR.search(name) is not None
         ) and not value.tensor

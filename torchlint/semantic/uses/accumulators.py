@@ -215,7 +215,7 @@ def _left_before(module: Module, loop: cst.For, step: cst.CSTNode) -> bool:
 
 def _leaves_in_else(module: Module, loop: cst.For | cst.While) -> bool:
     leaving = (cst.Break, cst.Continue, cst.Return)
-    return loop.orelse is not None and any(True for _ in module.within(loop.orelse, *leaving))
+    return loop.orelse is not None and module.contains(loop.orelse, *leaving)
 
 
 @question(

@@ -18,6 +18,7 @@ from torchlint.semantic.code.scopes import base_names, method_of, scopes
 from torchlint.semantic.code.tree import (
     DISPLAYS,
     is_name,
+    keyword_of,
     parameters_of,
     positional_parameters,
     receiver,
@@ -173,7 +174,7 @@ def _keeps_defaults(
     for place, arg in enumerate(call.args):
         if needed and arg.star:
             return False
-        name = arg.keyword.value if arg.keyword is not None else "".join(params[place : place + 1])
+        name = keyword_of(arg) or "".join(params[place : place + 1])
         if name in needed and dotted_text(arg.value) != needed[name]:
             return False
     return True

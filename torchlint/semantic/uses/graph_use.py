@@ -531,7 +531,7 @@ def returned_with_graph(module: Module, call: cst.Call) -> list[bool] | None:
     where, function = functions[0]
     returns = [r.value for r in where.within(function, cst.Return)]
     rows = [r.elements if isinstance(r, cst.Tuple) else () for r in returns]
-    if len({len(row) for row in rows}) != 1 or any(True for _ in where.within(function, cst.Yield)):
+    if len({len(row) for row in rows}) != 1 or where.contains(function, cst.Yield):
         return None
     return [
         not all(

@@ -63,8 +63,8 @@ def _switches_off(module: Module, expression: cst.BaseExpression) -> bool:
 def _may_switch_on(module: Module, region: cst.CSTNode) -> bool:
     """Say whether code in a block may ask for a graph, or lets other code run in between."""
     names = module.within(region, cst.Name, nested=True)
-    return any(name.value in _ON for name in names) or any(
-        True for _ in module.within(region, cst.Yield, cst.Await, nested=True)
+    return any(name.value in _ON for name in names) or module.contains(
+        region, cst.Yield, cst.Await, nested=True
     )
 
 

@@ -126,7 +126,7 @@ def only_looks(module: Module, loop: cst.CSTNode) -> bool:
         isinstance(each, cst.If)
         and each.orelse is None
         and not bound.isdisjoint(module.names_in(each.test))
-        and not any(True for _ in module.within(each.body, cst.Call))
+        and not module.contains(each.body, cst.Call)
         and not has_model_call(module, each.test)
         for each in loop.body.body
     )

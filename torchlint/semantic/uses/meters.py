@@ -200,7 +200,7 @@ def display_of(module: Module, use: cst.CSTNode) -> list[cst.Name] | None:
     for read in reads:
         method = module.parent(read)
         call = module.parent(method)
-        known = isinstance(method, cst.Attribute) and method.attr.value in methods
+        known = attr_of(method) in methods
         if not known or not isinstance(call, cst.Call) or call.func is not method:
             return None
     return reads
@@ -240,7 +240,7 @@ def _only_shows(module: Module, cls: cst.ClassDef, start: cst.FunctionDef, name:
         if not isinstance(function, cst.FunctionDef) or function not in methods:
             return False
         # A generator looks at them whenever somebody asks it, but for one that is joined at once.
-        if function.asynchronous or any(True for _ in module.within(function.body, cst.Yield)):
+        if function.asynchronous or module.contains(function.body, cst.Yield):
             return False
         match above, module.parent(above):
             case cst.For(iter=row, target=cst.Name(name) as target), _ if row is node:
@@ -268,7 +268,7 @@ def _as_text(module: Module, use: cst.CSTNode) -> bool:
     above = module.parent(use)
     if isinstance(above, cst.FormattedStringExpression):
         return True
-    call = module.parent(above) if isinstance(above, cst.Arg) else None
+    call = module.taker(use)
     return module.called(call) in ("builtins.str", "builtins.print")
 
 
@@ -306,9 +306,7 @@ def _only_computes(
     me = _self_name(method)
     if me is None or method.decorators or method.asynchronous:
         return False
-    if _looks_at_itself(module, method, me) or any(
-        True for _ in module.within(method.body, *_MORE, nested=True)
-    ):
+    if _looks_at_itself(module, method, me) or module.contains(method.body, *_MORE, nested=True):
         return False
     for call in module.within(method.body, cst.Call, nested=True):
         name = module.called(call)

@@ -99,7 +99,7 @@ def _runs(
 ) -> bool:
     """Say whether a method of a network runs a part of it, itself or by another one of its methods,
     and leaves autograd as it is."""
-    if method.name.value in _NOT_RUNS or any(True for _ in module.within(method, cst.Yield)):
+    if method.name.value in _NOT_RUNS or module.contains(method, cst.Yield):
         return False
     calls = list(module.within(method, cst.Call))
     if _trains(module, method):

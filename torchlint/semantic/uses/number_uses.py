@@ -129,7 +129,7 @@ def all_calls(module: Module, function: cst.FunctionDef) -> list[cst.Call] | Non
     call it too: it is passed on, overridden, or named in another file."""
     sites = call_sites(module, function)
     returns = list(module.within(function.body, cst.Return))
-    waiting = any(True for _ in module.within(function.body, cst.Yield))
+    waiting = module.contains(function.body, cst.Yield)
     if not sites or len(returns) != 1 or waiting or function.asynchronous is not None:
         return None
     decorators = [module.name(callee(each.decorator)) for each in function.decorators]

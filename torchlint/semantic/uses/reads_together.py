@@ -26,6 +26,7 @@ _PLAIN = frozenset(("builtins", "math", "numpy", "time"))
 _ACTING = frozenset(("builtins.next", "builtins.exec", "builtins.eval", "builtins.setattr"))
 _METHODS = ops.COMPUTING_METHODS | ops.ALIASING_METHODS | ops.HOST_METHODS
 _KNOWN = _METHODS | {"item", "append", "format", "tolist"}
+_ENDS = frozenset(("min", "max", "amin", "amax"))
 _NEVER_RAISE = frozenset(("all", "any", "sum", "mean", "detach"))
 _TRIES = (cst.Try, cst.TryStar)
 
@@ -35,12 +36,15 @@ class ReadsTogether:
     """Reads of scalars of one kind that could be made at once.
 
     Args:
-        line: the statement before which all of them could be made.
+        lines: the statements in which they are, before which all of them could be made.
         reads: the reads, in their order.
+        in_order: whether nothing but known, plain calls happens before the last of them, which
+            would then come behind it.
     """
 
-    line: cst.SimpleStatementLine
+    lines: Sequence[cst.SimpleStatementLine]
     reads: tuple[HostRead, ...]
+    in_order: bool
 
 
 @question(
@@ -66,25 +70,25 @@ def reads_together(module: Module, node: cst.BaseExpression) -> ReadsTogether | 
         first -= 1
     while last + 1 < len(block.body) and _joins(module, block.body[first : last + 2], kind):
         last += 1
-    lines = block.body[first : last + 1]
+    lines = [e for e in block.body[first : last + 1] if isinstance(e, cst.SimpleStatementLine)]
     reads = [read for each in lines for read in _of_kind(module, each, kind)]
-    start = lines[0]
-    if (
-        len({module.source_of(read.tensor) for read in reads}) < FEWEST
-        or not _in_order(module, lines, reads)
-        or read_stays_beside(module, block.body, first, last)
-    ):
+    few = len({module.source_of(read.tensor) for read in reads}) < FEWEST
+    if few or _read_stays_beside(module, block.body, first, last):
         return None
-    assert isinstance(start, cst.SimpleStatementLine)
-    return ReadsTogether(start, tuple(reads))
+    return ReadsTogether(lines, tuple(reads), _in_order(module, lines, reads))
 
 
-@question(
-    yes="a line beside the reads makes another read",
-    no="no line beside the reads makes another read",
-    remember=False,
-)
-def read_stays_beside(module: Module, lines: Sequence[cst.CSTNode], first: int, last: int) -> bool:
+def bound_to(line: cst.CSTNode, read: HostRead) -> cst.BaseExpression | None:
+    """Return the one name, key or attribute to which a line binds a read, and does nothing else."""
+    match line:
+        case cst.SimpleStatementLine([cst.Assign([cst.AssignTarget(target)], value)]) if (
+            value is read.node and isinstance(target, (cst.Name, cst.Attribute, cst.Subscript))
+        ):
+            return target
+    return None
+
+
+def _read_stays_beside(module: Module, lines: Sequence[cst.CSTNode], first: int, last: int) -> bool:
     """Say whether a line right before the first or behind the last of some makes a read by itself,
     for which the host would wait as before."""
     return any(
@@ -99,12 +103,20 @@ def _joins(module: Module, lines: Sequence[cst.CSTNode], kind: str) -> bool:
     """Say whether each of some lines reads something, and the reads of the later ones do not depend
     on what the earlier ones do."""
     bound: set[str] = set()
+    local = module.function(lines[0]) is not None
     for each in lines:
         reads = _of_kind(module, each, kind)
         if not reads or any(remarked(module, line, behind=False) for line in lines[1:]):
             return False
+        # Where lines only give local names to reads, what makes the tensors is called in its order,
+        # and sees no difference.
+        target = bound_to(each, reads[0])
+        own = reads if local and target is not None else ()
+        local = local and isinstance(target, cst.Name)
         used = {name for read in reads for name in _names(module, read.tensor)}
-        if bound & used or not all(_is_harmless(module, call, ()) for call in _calls(module, each)):
+        if bound & used or not all(
+            _is_harmless(module, call, own) for call in module.within(each, cst.Call)
+        ):
             return False
         bound |= _bound(module, each)
     return True
@@ -143,16 +155,12 @@ def _in_order(module: Module, lines: Sequence[cst.CSTNode], reads: Sequence[Host
     then come behind it."""
     last = reads[-1].node
     for line in lines:
-        for call in _calls(module, line):
+        for call in module.within(line, cst.Call):
             around = all(module.is_within(read.node, call) for read in reads)
             later = module.before(last, call) and not module.is_within(last, call)
             if not around and not later and not _is_harmless(module, call, reads):
                 return False
     return True
-
-
-def _calls(module: Module, line: cst.CSTNode) -> Iterator[cst.Call]:
-    yield from module.within(line, cst.Call)
 
 
 def _is_harmless(module: Module, call: cst.Call, reads: Sequence[HostRead]) -> bool:
@@ -180,10 +188,18 @@ def _of_kind(module: Module, line: cst.CSTNode, kind: str) -> list[HostRead]:
 
 def _number_kind(module: Module, read: HostRead) -> str | None:
     """Return the kind of number that a read gives; truth values are one of their own, which would
-    become numbers beside numbers."""
+    become numbers beside numbers, and where it is not known, the tensor of which it is an end or an
+    element."""
     if inferred(module, read.tensor).dtype == "bool":
         return "bool"
-    return number_kind(module, read)
+    if (known := number_kind(module, read)) is not None:
+        return known
+    match read.tensor:
+        case cst.Call(cst.Attribute(base, cst.Name(method))) if method in _ENDS:
+            return module.source_of(base)
+        case cst.Subscript(base):
+            return module.source_of(base)
+    return None
 
 
 def _reads_in(module: Module, line: cst.SimpleStatementLine) -> Iterator[HostRead]:

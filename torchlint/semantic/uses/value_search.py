@@ -159,5 +159,5 @@ def parameter_of(
     is not one, or where the function yields."""
     passed = module.bind(function, call)
     names = [name for name, value in passed.items() if value is arg.value]
-    yields = any(True for _ in module.within(function, cst.Yield))
+    yields = module.contains(function, cst.Yield)
     return names[0] if len(names) == 1 and not (arg.star or yields) else None

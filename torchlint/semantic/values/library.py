@@ -9,17 +9,7 @@ import libcst as cst
 
 from torchlint.semantic.code.tree import is_name, keyword_of
 from torchlint.semantic.torch.libraries import Row, held, row
-from torchlint.semantic.values.value import (
-    ACCEL,
-    BOOL,
-    CPU,
-    FLOAT,
-    INT,
-    PLAIN,
-    UNKNOWN,
-    Value,
-    mix,
-)
+from torchlint.semantic.values.value import ACCEL, BOOL, CPU, FLOAT, INT, PLAIN, UNKNOWN, Value, mix
 
 if TYPE_CHECKING:
     from torchlint.semantic.module import Module
@@ -41,7 +31,7 @@ def given(
     found = row(name)
     if found is None:
         return None
-    said = {arg.keyword.value if arg.keyword is not None else arg.star for arg in node.args}
+    said = {keyword_of(arg) or arg.star for arg in node.args}
     if found.unless and said & {"**", *found.unless}:
         return None
     if switched_off(found.of, every if "**" in said and found.switch else node.args):

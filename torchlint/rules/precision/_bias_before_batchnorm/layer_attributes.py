@@ -78,8 +78,7 @@ def fed_by_attribute(module: Module, layer: cst.Call) -> tuple[cst.Call, ...]:
 def _fed(module: Module, cls: cst.ClassDef, call: cst.Call) -> list[cst.Call]:
     """Return the constructions of the layers that alone get what a call of a layer gives."""
     read = sole_use(module, call)
-    arg = module.parent(read)
-    outer = module.parent(arg) if isinstance(arg, cst.Arg) else None
+    outer = module.taker(read)
     if not isinstance(outer, cst.Call) or len(outer.args) != 1:
         return []
     attr = _holder(module, outer.func)

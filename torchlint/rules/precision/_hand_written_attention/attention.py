@@ -309,11 +309,7 @@ def _siblings(module: Module, node: cst.Name) -> list[cst.Name]:
 
 def _scaled_in_place(module: Module, read: cst.Name) -> bool:
     above = module.parent(read)
-    call = (
-        module.parent(above)
-        if isinstance(above, cst.Attribute) and above.attr.value in ("mul_", "div_")
-        else None
-    )
+    call = module.parent(above) if attr_of(above) in ("mul_", "div_") else None
     return (
         isinstance(call, cst.Call) and len(call.args) == 1 and is_scale(module, call.args[0].value)
     )
@@ -335,8 +331,7 @@ def _unread(module: Module, chain: _Chain, softmax: cst.Call) -> bool:
 
 def _shape_alone(module: Module, read: cst.Name) -> bool:
     """Say whether a read gives a new tensor its shape and nothing more: ``ones_like(scores)``."""
-    arg = module.parent(read)
-    call = module.parent(arg) if isinstance(arg, cst.Arg) else None
+    call = module.taker(read)
     made = operation_of(module, call) if isinstance(call, cst.Call) else None
     return made is not None and made.name in _LIKE and made.operands[:1] == (read,)
 

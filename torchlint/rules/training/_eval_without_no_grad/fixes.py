@@ -96,7 +96,7 @@ def _graph_is_unseen(module: Module, place: cst.CSTNode, *, leaves: bool = False
     """Say whether what a place may record a graph of ends in numbers, positions and the like, and
     nothing there may train; with `leaves`, what an object that may be no network gives may leave
     what is known."""
-    if any(True for _ in module.within(place, cst.Yield)) or _casts_kept(module, place):
+    if module.contains(place, cst.Yield) or _casts_kept(module, place):
         return False
     if any(
         inferred(module, each).origin == "param" for each in module.within(place, cst.Attribute)
@@ -226,7 +226,7 @@ def _wants_no_graph(module: Module, line: cst.SimpleStatementLine) -> bool:
             pass
         case _:
             return False
-    if any(True for _ in module.within(value, *_LEAVES)):
+    if module.contains(value, *_LEAVES):
         return False
     if not all(_computes(module, call) for call in module.within(value, cst.Call)):
         return False
@@ -245,7 +245,7 @@ def _computes(module: Module, call: cst.Call) -> bool:
 def _goes_into_block(module: Module, node: cst.Call, line: cst.SimpleStatementLine) -> bool:
     """Say whether a statement does nothing that the block would change but run the model."""
     home = line.body[0]
-    if len(line.body) != 1 or any(True for _ in module.within(home, *_LEAVES)):
+    if len(line.body) != 1 or module.contains(home, *_LEAVES):
         return False
     if _cached_casts(module, line):
         return False

@@ -95,7 +95,7 @@ def work_on_parameters(module: Module, loop: cst.For) -> Work | None:
     count = iteration_count(module, loop)
     if not (found.tensors or found.keys) or (count is not None and count <= _FEW):
         return None
-    if any(True for _ in module.within(loop.body, *LOOPS)) or _another_way(module, loop):
+    if module.contains(loop.body, *LOOPS) or _another_way(module, loop):
         return None
     if any(_on_host(module, each) for each in _possible_parameters(module, loop)):
         return None  # On the host there is no launch to spare.
@@ -127,7 +127,7 @@ def adds_up_parameters(module: Module, loop: cst.For | cst.CompFor) -> bool:
         return False
     names = _Names({*found.tensors, *found.beside}, {*found.keys})
     if isinstance(loop, cst.For):
-        if any(True for _ in module.within(loop.body, *LOOPS)) or _another_way(module, loop):
+        if module.contains(loop.body, *LOOPS) or _another_way(module, loop):
             return False
         _derived(module, loop, names)
     return any(_is_reduced(module, term, names) for term in _terms(module, loop))
@@ -147,8 +147,7 @@ def _terms(module: Module, loop: cst.For | cst.CompFor) -> Iterator[cst.BaseExpr
     """Yield what a loop adds to a running sum, or what the comprehension of a ``sum`` yields."""
     if isinstance(loop, cst.CompFor):
         holder = module.parent(loop)
-        arg = module.parent(holder) if holder is not None else None
-        match holder, module.parent(arg) if isinstance(arg, cst.Arg) else None:
+        match holder, module.taker(holder):
             case cst.GeneratorExp(elt) | cst.ListComp(elt), cst.Call(func) if (
                 module.name(func) == "builtins.sum"
             ):
@@ -489,5 +488,5 @@ def _is_group(made: cst.Dict, names: _Names) -> bool:
                 cst.SimpleString(raw_value="params"),
                 cst.List([cst.Element(value)]) | value,
             ):
-                return isinstance(value, cst.Name) and value.value in names.tensors
+                return is_name(value, *names.tensors)
     return False

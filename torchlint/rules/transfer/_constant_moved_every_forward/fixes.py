@@ -30,6 +30,7 @@ from torchlint.semantic.code.tree import (
     components,
     has_star,
     is_name,
+    keyword_of,
     method_called,
 )
 from torchlint.semantic.device.transfers import transfer_of
@@ -82,7 +83,7 @@ def filled_there(module: Module, maker: cst.Call) -> Fix | None:
     if moved is None or len(maker.args) < 1 or maker.args[0].keyword or maker.args[0].star:
         return None
     move, device = moved
-    given = {arg.keyword.value if arg.keyword is not None else arg.star for arg in maker.args[1:]}
+    given = {keyword_of(arg) or arg.star for arg in maker.args[1:]}
     if given - _KEPT or not isinstance(maker.func, cst.Attribute):
         return None
     made = _of_number(module, maker, maker.args[0].value)
@@ -513,7 +514,7 @@ def _needs_self_alone(module: Module, maker: cst.Call) -> bool:
         meant = module.name(name) or ""
         if not meant.startswith(("torch", "numpy", "math", "builtins.")):
             return False
-    return not any(True for _ in module.within(maker, cst.NamedExpr, cst.Lambda, cst.ListComp))
+    return not module.contains(maker, cst.NamedExpr, cst.Lambda, cst.ListComp)
 
 
 def _calls_super(module: Module, line: cst.CSTNode) -> bool:

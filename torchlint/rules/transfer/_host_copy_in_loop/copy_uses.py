@@ -209,7 +209,7 @@ def leaves_torch(module: Module, whole: cst.CSTNode) -> bool:
     """Say whether other code than torch's works with the copy, an array or a list, at once: it is
     not collected, nor made one number."""
     above = module.parent(whole)
-    outer = module.parent(above) if isinstance(above, cst.Arg) else None
+    outer = module.taker(whole)
     if isinstance(outer, cst.Call) and module.called(outer).startswith("torch.nn.functional."):
         return leaves_torch(module, module.chain_around(outer))
     number = module.called(outer) in _NUMBERS

@@ -96,7 +96,7 @@ def _arguments(module: Module, method: cst.Attribute) -> Sequence[cst.Arg]:
 
 
 def _is_named(module: Module, given: cst.CSTNode) -> bool:
-    return any(True for _ in module.within(given, cst.Name, cst.Call, cst.Attribute))
+    return module.contains(given, cst.Name, cst.Call, cst.Attribute)
 
 
 @question(yes="a loop takes the copy apart", no="no loop takes the copy apart")

@@ -3,10 +3,9 @@ lists over a loop, and neighbours in a tuple."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from itertools import groupby
 
 import libcst as cst
 
@@ -15,7 +14,6 @@ from torchlint.fixes.after_loop import kept_for_later, numbers_of, rare_reads_as
 from torchlint.fixes.expressions import detached, method_call
 from torchlint.fixes.log_every_n import log_every_n, logged_every
 from torchlint.fixes.notes import safe_unless
-from torchlint.fixes.reads_together import stacked_safely
 from torchlint.rule import (
     Fix,
     InsertAfter,
@@ -23,7 +21,6 @@ from torchlint.rule import (
     Module,
     NeedImport,
     NodeEdit,
-    Remove,
     Replace,
     Rewrite,
     inferred,
@@ -33,8 +30,7 @@ from torchlint.semantic.code.bindings import meaning_of
 from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.text import remarked
-from torchlint.semantic.code.tree import DISPLAYS, components, root_of
+from torchlint.semantic.code.tree import components
 from torchlint.semantic.data.per_step_use import LOG_EVERY, log_lines, redraws_bar
 from torchlint.semantic.device.host_reads import HostRead, number_kind, scalar_reads
 from torchlint.semantic.question import question
@@ -60,7 +56,6 @@ from torchlint.semantic.uses.assumptions import (
 )
 from torchlint.semantic.uses.number_uses import all_calls, only_returned, uses_of_number
 from torchlint.semantic.uses.plain_numbers import has_no_dimension, is_python_number
-from torchlint.semantic.uses.reads_together import FEWEST, read_stays_beside
 from torchlint.semantic.uses.unchanged_values import fresh_per_iteration
 from torchlint.semantic.values.apple import may_be_mps
 from torchlint.semantic.values.detachable import detachable
@@ -482,140 +477,6 @@ def _numbers_after(
     return (InsertAfter(loop, f"{name} = [{number} for value in {name}]"),)
 
 
-def read_together(module: Module, read: HostRead) -> Fix | None:
-    """Return the fix by which neighbours in a tuple, or in lines below each other, all of them
-    reads of one kind, become one read of a stacked tensor."""
-    above = module.parent(read.node)
-    if isinstance(above, cst.Assign):
-        return _lines_together(module, read)
-    row = module.parent(above) if isinstance(above, cst.Element) else None
-    if not isinstance(row, cst.Tuple) or any(not isinstance(e, cst.Element) for e in row.elements):
-        return None
-    run = _run([next(_plain_reads(module, e.value), None) for e in row.elements], module, read)
-    if len(run) < FEWEST:
-        return None
-    numbers, needed = _numbers_of(module, run)
-    left = [e for e in row.elements if e.value not in [each.node for each in run]]
-    if not left and _unpacked(module, row):
-        new = numbers
-    elif not left:
-        new = f"tuple({numbers})"
-    else:
-        at = [e.value for e in row.elements].index(run[0].node)
-        codes = [module.source_of(e.value) for e in row.elements]
-        codes[at : at + len(run)] = [f"*{numbers}"]
-        new = f"({', '.join(codes)})"
-    edits = (Replace(row, cst.parse_expression(new)), needed)
-    note, assumes = stacked_safely(module, run)
-    return safe_unless([note], edits, "Read all of them at once", assumes)
-
-
-def _numbers_of(module: Module, run: Sequence[HostRead]) -> tuple[str, NeedImport]:
-    """Return the code of the list of what several reads give, read at once."""
-    torch = name_for_module(module, "torch", "torch")
-    bare = [each.tensor.with_changes(lpar=(), rpar=()) for each in run]
-    parts = ", ".join(cst.Module(()).code_for_node(each) for each in bare)
-    return f"{torch}.stack(({parts})).tolist()", NeedImport("torch", torch)
-
-
-def _lines_together(module: Module, read: HostRead) -> Fix | None:
-    """Return the fix by which lines below each other, each of which binds one read, bind all of
-    them at once; none of them uses what one before it binds."""
-    line = module.statement(read.node)
-    block = module.parent(line)
-    if not isinstance(block, cst.IndentedBlock) or isinstance(module.parent(block), cst.Try):
-        return None
-    run = _run([_bound_read(module, each) for each in block.body], module, read)
-    lines = [module.statement(each.node) for each in run]
-    assigns = [module.small_statement(each.node) for each in run]
-    targets = [each.targets[0].target for each in assigns if isinstance(each, cst.Assign)]
-    if (
-        len(run) < FEWEST
-        or read_stays_beside(module, block.body, *map(block.body.index, (lines[0], lines[-1])))
-        or _depends(module, run, targets)
-        or any(remarked(module, each, behind=False) for each in lines[1:])
-    ):
-        return None
-    numbers, needed = _numbers_of(module, run)
-    names = ", ".join(module.source_of(each) for each in targets)
-    first = cst.parse_statement(f"{names} = {numbers}")
-    assert isinstance(first, cst.SimpleStatementLine)
-    assert isinstance(assigns[0], cst.Assign)
-    removed = [Remove(each) for each in lines[1:]]
-    edits: tuple[NodeEdit, ...] = (Replace(assigns[0], first.body[0]), *removed, needed)
-    note, assumes = stacked_safely(module, run)
-    return safe_unless([note], edits, "Read all of them at once", assumes)
-
-
-def _bound_read(module: Module, line: cst.CSTNode) -> HostRead | None:
-    """Return the read that is all that a line binds to one name, key or attribute."""
-    match line:
-        case cst.SimpleStatementLine([cst.Assign([cst.AssignTarget(target)], value)]) if isinstance(
-            target, (cst.Name, cst.Attribute, cst.Subscript)
-        ):
-            return next(_plain_reads(module, value), None)
-    return None
-
-
-def _depends(module: Module, run: Sequence[HostRead], targets: Sequence[cst.CSTNode]) -> bool:
-    """Say whether a read, or where it is kept, uses what a line before it binds."""
-    for index, (read, target) in enumerate(zip(run, targets, strict=True)):
-        bound = {name for each in targets[:index] for name in _held_by(each)}
-        names = module.names_in(*(read.tensor, target))
-        plain = {target.value} if isinstance(target, cst.Name) else set[str]()
-        if bound & (names - plain - _held_by(target)):
-            return True
-        if bound & module.names_in(read.tensor):
-            return True
-    return False
-
-
-def _held_by(target: cst.CSTNode) -> set[str]:
-    """Return the name that a target is, or the object whose key or attribute it is."""
-    target = root_of(target, cst.Attribute, cst.Subscript)
-    return {target.value} if isinstance(target, cst.Name) else set()
-
-
-def _run(reads: Sequence[HostRead | None], module: Module, read: HostRead) -> Sequence[HostRead]:
-    """Return those of some reads that stand beside `read` without a gap, it among them; nothing
-    where it is not, or where they are of different kinds, of which those of one would stay."""
-    runs = (list(run) for known, run in groupby(reads, lambda each: each is not None) if known)
-    run = next((r for r in runs if any(each and each.node is read.node for each in r)), [])
-    alike = [each for each in run if each is not None and _alike(module, each, read)]
-    return alike if len(alike) == len(run) else ()
-
-
-def _alike(module: Module, other: HostRead, read: HostRead) -> bool:
-    """Say whether two reads give numbers of one kind: one that is known, or that of the tensor of
-    which both are an end. Truth values would become integers beside integers."""
-    dtypes = {inferred(module, each.tensor).dtype for each in (other, read)}
-    kind = number_kind(module, read)
-    if kind is not None:
-        return number_kind(module, other) == kind and ("bool" not in dtypes or len(dtypes) == 1)
-    bases = [_shares_dtype_with(each.tensor) for each in (other, read)]
-    first, second = bases
-    return first is not None and second is not None and first.deep_equals(second)
-
-
-def _shares_dtype_with(tensor: cst.BaseExpression) -> cst.BaseExpression | None:
-    """Return the tensor of which one is an end or an element, and so of its dtype."""
-    match tensor:
-        case cst.Call(cst.Attribute(base, cst.Name(method))) if method in _ENDS:
-            return base
-        case cst.Subscript(base):
-            return base
-    return None
-
-
-def _plain_reads(module: Module, node: cst.BaseExpression) -> Iterator[HostRead]:
-    """Yield the read that an expression is: ``x.item()`` of one number, which nothing else looks at
-    in it."""
-    for read in scalar_reads(module, node):
-        scalar = inferred(module, read.tensor).rank == 0 and detachable(module, read.tensor)
-        if read.node is node and read.how == "item" and scalar:
-            yield read
-
-
 def rarely_shown(module: Module, read: HostRead) -> Fix | None:
     """Return the fix by which a progress bar, ``bar.set_postfix(loss=loss.item())``, is redrawn
     every N steps; None where the lines beside it show more than a bar."""
@@ -733,13 +594,6 @@ def _is_numeric_read(module: Module, read: HostRead) -> bool:
     known = number_kind(module, read) is not None and inferred(module, read.tensor).rank == 0
     known = known and detachable(module, read.tensor)
     return known and read.how in ("item", "float")
-
-
-def _unpacked(module: Module, row: cst.Tuple) -> bool:
-    """Say whether a tuple is taken apart at once, so that a list does as well."""
-    above = module.parent(row)
-    targets = above.targets if isinstance(above, cst.Assign) else ()
-    return len(targets) == 1 and isinstance(targets[0].target, DISPLAYS)
 
 
 def _linear_parts(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:

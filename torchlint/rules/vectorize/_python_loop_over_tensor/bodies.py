@@ -607,6 +607,6 @@ def _layer(module: Module, call: cst.Call) -> bool:
 
 def _function_plain(module: Module, function: Function) -> bool:
     body = function.body
-    if any(True for _ in module.within(body, cst.For, cst.While, cst.Yield, cst.Raise)):
+    if module.contains(body, cst.For, cst.While, cst.Yield, cst.Raise):
         return False
     return only_tensor_work(module, body)

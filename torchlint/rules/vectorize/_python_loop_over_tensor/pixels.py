@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Module, inferred
-from torchlint.semantic.code.tree import attr_of, root_of
+from torchlint.semantic.code.tree import attr_of, is_name, root_of
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import iteration_count
 
@@ -89,8 +89,8 @@ def _maps(module: Module, line: cst.CSTNode, bound: frozenset[str]) -> bool:
             value,
         ):
             kinds = {inferred(module, each).kind for each in (written, asked)}
-            plain = not any(True for _ in module.within(value, cst.Call))
-            ours = isinstance(label, cst.Name) and label.value in bound
+            plain = not module.contains(value, cst.Call)
+            ours = is_name(label, *bound)
             return ours and plain and kinds <= {"ndarray", "tensor"}
     return False
 
@@ -121,7 +121,7 @@ def _stores_apart(
 ) -> bool:
     """Say whether a store is to a single element of an array of the host, of which the loop reads
     no other one."""
-    if any(True for _ in module.within(store, cst.Slice)):
+    if module.contains(store, cst.Slice):
         return False
     holder = root_of(store, cst.Subscript)
     if inferred(module, holder).kind != "ndarray":
