@@ -150,10 +150,11 @@ def _of_call(module: Module, call: cst.Call) -> Iterator[PossibleWait]:
         if moved and not there and not _goes_on(module, call):
             yield PossibleWait(call, transfer.source, TO_DEVICE)
     elif module.name(call.func) in ops.DATA_FACTORIES and call.args:
-        device = named_device(module, keyword_argument(module, call, "device"))
-        given = call.args[0].value
-        if device in (CUDA, ACCEL) and on_device(module, given) is not True:
-            yield PossibleWait(call, None, MADE)
+        told = keyword_argument(module, call, "device")
+        device, given = named_device(module, told), call.args[0].value
+        known = device in (CUDA, ACCEL)
+        if (known or (told and device is None)) and on_device(module, given) is not True:
+            yield PossibleWait(call, None if known else told, MADE)
 
 
 def _checked(module: Module, call: cst.Call) -> Iterator[cst.BaseExpression]:
