@@ -283,6 +283,9 @@ GOLDEN = """train.py:15: total += loss.item()
         well: only without both does the host run ahead.
       decided by torchlint/rules/transfer/sync_scalar_read_in_loop.py
 
+  What the host waits for
+      `loss.item()`: Python reads it on the host
+
   How often
       runs every training step
         every training step of the loop (line 8)

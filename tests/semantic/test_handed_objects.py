@@ -91,3 +91,39 @@ def test_a_name_that_tells_nothing(tmp_path: Path, learner: str, twin: str) -> N
         text = PROGRAMS[learner].replace("self.agent.memory", "memory")
         files["learner.py"] = known + text.replace(", memory)", ")")
     assert not heat(tmp_path, {**files, "main.py": main})
+
+
+MAPPED = """
+import torch
+
+class Replay:
+    def __init__(self):
+        self.rows = []
+
+    def sample(self, count):
+        return tuple({applied})
+
+    def tensor(self, row):
+        return probe(row)
+"""
+
+
+@pytest.mark.parametrize(
+    ("applied", "often"),
+    [
+        ("map(self.tensor, self.rows)", True),
+        ("filter(self.tensor, self.rows)", True),
+        ("self.rows.mapped(self.tensor)", True),
+        ("map(self.other, self.rows)", False),
+        ("self.rows", False),
+    ],
+)
+def test_a_method_that_is_handed_on_runs_as_often_as_other_files_come_to_it(
+    tmp_path: Path, applied: str, often: bool
+) -> None:
+    files = {
+        "buffers.py": MAPPED.format(applied=applied),
+        "learner.py": PROGRAMS["Learner"],
+        "main.py": MAIN.format(cls="Replay", learner="Learner"),
+    }
+    assert heat(tmp_path, files) is often

@@ -8,6 +8,7 @@ import libcst as cst
 
 from torchlint.semantic.code.off_the_gpu import off_the_gpu
 from torchlint.semantic.device.possible_waits import (
+    MADE,
     SCALED,
     TO_DEVICE,
     WAITING,
@@ -19,7 +20,11 @@ from torchlint.semantic.values.definitions_behind import reached
 from torchlint.semantic.values.inferred import inferred, is_model_call
 from torchlint.semantic.values.place import on_device
 
-_CONDITIONS = {SCALED: ", if `{}` is switched on", TO_DEVICE: ", unless `{}` is there already"}
+_CONDITIONS = {
+    MADE: ", if `{}` is the GPU",
+    SCALED: ", if `{}` is switched on",
+    TO_DEVICE: ", unless `{}` is there already",
+}
 
 
 def waits_on(module: Module, nodes: Iterable[cst.CSTNode]) -> tuple[str, ...]:
@@ -34,8 +39,9 @@ def waits_on(module: Module, nodes: Iterable[cst.CSTNode]) -> tuple[str, ...]:
 def _words(module: Module, node: cst.CSTNode) -> Iterator[str]:
     for wait in possible_waits(module, node):
         unless = ""
-        known = wait.tensor is None or on_device(module, wait.tensor) is not None
-        if wait.tensor is not None and not known:
+        if wait.tensor is not None and on_device(module, wait.tensor) is not (
+            wait.why != TO_DEVICE
+        ):
             condition = _CONDITIONS.get(wait.why, ", if `{}` is on the device")
             unless = condition.format(module.shown(wait.tensor))
         yield f"`{module.shown(wait.node)}`: {wait.why}{unless}"

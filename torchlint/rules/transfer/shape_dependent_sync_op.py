@@ -103,9 +103,9 @@ from torchlint.rule import Fix, Grade, Hit, Module, Rule, Severity, heat_of, inf
 from torchlint.rules.transfer._shape_dependent_sync_op.folded_masks import folded_into
 from torchlint.rules.transfer._shape_dependent_sync_op.masked_fixes import masked_fix
 from torchlint.semantic.code.destinations import destinations
-from torchlint.semantic.code.flow import reads_of, writes_of
+from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.reaching import definitions_of, readers_of
-from torchlint.semantic.code.tree import last_name, method_called
+from torchlint.semantic.code.tree import is_name, last_name, method_called, root_of
 from torchlint.semantic.data.samples import is_fixed
 from torchlint.semantic.device.host_reads import copies_around
 from torchlint.semantic.device.value_sized import (
@@ -157,6 +157,9 @@ _ROWS = (
 )
 _JOINS = ops.dotted("join")
 _LOOKED_AT = _JOINS | {"builtins.len"}
+_VIEWS = ops.having("view")
+_NAMES = 3
+"""Names of names that are looked behind."""
 
 rule = Rule(
     __name__,
@@ -305,19 +308,37 @@ def _of_row(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether the mask is computed of what the loop goes over, and of nothing that a turn makes
     itself."""
     loop, mask = inner_loop(module, node), _mask(module, node)
-    if isinstance(mask, cst.Name):
-        found = definitions_of(module, mask)
-        made = found[0] if len(found) == 1 else None
-        mask = made.value if isinstance(made, cst.Assign) else mask
-    names = module.names_in(mask) if mask is not None else set()
     match loop:
-        case cst.For(target, body=body):
-            bound = module.names_in(target)
-            anew = any(True for name in names - bound for _ in writes_of(module, body, name))
-            return not names.isdisjoint(bound) and not anew
-        case cst.ListComp(for_in=cst.CompFor(target)):
-            return not names.isdisjoint(module.names_in(target))
+        case cst.For(target, body=body) if mask is not None:
+            names = set(_names_behind(module, mask, body, _NAMES))
+            changed = (
+                root_of(each, cst.Subscript)
+                for each in module.within(body, cst.Subscript)
+                if isinstance(module.parent(each), (cst.AssignTarget, cst.AugAssign))
+            )
+            own = None in names or any(is_name(each, *filter(None, names)) for each in changed)
+            return not own and not names.isdisjoint(module.names_in(target))
+        case cst.ListComp(for_in=cst.CompFor(target)) if mask is not None:
+            return not module.names_in(mask).isdisjoint(module.names_in(target))
     return False
+
+
+def _names_behind(
+    module: Module, node: cst.CSTNode, body: cst.CSTNode, depth: int
+) -> Iterator[str | None]:
+    """Yield the names that an expression is computed of, of what an iteration takes of others
+    those; None for what it makes itself."""
+    for name in module.within(node, cst.Name):
+        found = definitions_of(module, name)
+        match found if any(module.is_within(each, body) for each in found) else None:
+            case None:
+                yield name.value
+            case [cst.Assign([cst.AssignTarget(cst.Name())], value)] if depth and all(
+                method_called(each) in _VIEWS for each in module.within(value, cst.Call)
+            ):
+                yield from _names_behind(module, value, body, depth - 1)
+            case _:
+                yield None
 
 
 def _instead(module: Module, node: cst.Subscript | cst.Call) -> str:

@@ -3,7 +3,6 @@ is not known to lie on the host."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 
 import libcst as cst
@@ -12,7 +11,7 @@ from torchlint.base.records import frozen
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.code.tree import is_name, method_called
+from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.code.truth import ASKING, asked_for_truth
 from torchlint.semantic.device.host_reads import (
     may_wait,
@@ -131,8 +130,7 @@ def _of_call(module: Module, call: cst.Call) -> Iterator[PossibleWait]:
     if synchroniser(module, call) is not None:
         yield PossibleWait(call, None, ALL_WORK)
     yield from _of_scaler(module, call)
-    checked = filter(lambda each: may_wait(module, each), _checked(module, call))
-    yield from (PossibleWait(call, each, CHECKED) for each in itertools.islice(checked, 1))
+    yield from _of_distribution(module, call)
     size = unsized(module, call)
     if size is not None and tensor_of_device(module, size.values):
         yield PossibleWait(call, size.values, SIZED)
@@ -150,27 +148,32 @@ def _of_call(module: Module, call: cst.Call) -> Iterator[PossibleWait]:
         if moved and not there and not _goes_on(module, call):
             yield PossibleWait(call, transfer.source, TO_DEVICE)
     elif module.name(call.func) in ops.DATA_FACTORIES and call.args:
-        device = named_device(module, keyword_argument(module, call, "device"))
-        given = call.args[0].value
-        if device in (CUDA, ACCEL) and on_device(module, given) is not True:
-            yield PossibleWait(call, None, MADE)
+        told = keyword_argument(module, call, "device")
+        device, given = named_device(module, told), call.args[0].value
+        known = device in (CUDA, ACCEL)
+        if (known or (told and device is None)) and on_device(module, given) is not True:
+            yield PossibleWait(call, None if known else told, MADE)
 
 
-def _checked(module: Module, call: cst.Call) -> Iterator[cst.BaseExpression]:
-    """Yield what a distribution of torch checks on the host: its arguments where it is made, and
-    that of which it is asked how likely it is."""
-    made: list[cst.CSTNode | None] = [call]
-    if method_called(call) == "log_prob" and isinstance(call.func, cst.Attribute):
-        asked = call.func.value
-        found = definitions_of(module, asked) if isinstance(asked, cst.Name) else []
-        made = [getattr(each, "value", None) for each in found]
-    if made and all(
-        isinstance(each, cst.Call)
-        and (inferred(module, each).name or "").startswith("torch.distributions.")
-        and keyword_argument(module, each, "validate_args") is None
-        for each in made
-    ):
-        yield from (arg.value for arg in call.args[:3])
+def _of_distribution(module: Module, call: cst.Call) -> Iterator[PossibleWait]:
+    """Yield the wait of a distribution of torch that checks on the host what a call hands it: its
+    arguments where it is made, and that of which it is asked how likely it is."""
+    made: list[cst.CSTNode] = [call]
+    match call.func:
+        case cst.Attribute(cst.Name() as asked, cst.Name("log_prob")):
+            made = definitions_of(module, asked)
+    for each in made:
+        maker = each.value if isinstance(each, cst.Assign) else each
+        if (
+            not isinstance(maker, cst.Call)
+            or not (module.name(maker.func) or "").startswith("torch.distributions.")
+            or keyword_argument(module, maker, "validate_args") is not None
+        ):
+            return
+    given = (arg.value for arg in call.args[:3] if may_wait(module, arg.value))
+    for checked in given if made else ():
+        yield PossibleWait(call, checked, CHECKED)
+        return
 
 
 def _batch(module: Module, node: cst.BaseExpression) -> bool:

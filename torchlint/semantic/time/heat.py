@@ -355,7 +355,8 @@ class HeatMap:
             above: list[cst.FunctionDef] = []
             for function in level:
                 spared = self.guards.demands.spared_calls(function, demanded[function])
-                for site in self._sites(function):
+                given = (self.tree.parents[arg] for arg in self._handed_on(function))
+                for site in (*self._sites(function), *cast(Iterator[cst.Call], given)):
                     caller = self.tree.function(site)
                     if caller is None or site in spared or self._is_rare(site, caller):
                         continue
