@@ -159,10 +159,10 @@ def beside_many_waits(
             each
             for each in (module.within(iteration, cst.Call, *LOOPS) if iteration else ())
             if each is not iteration
+            and _runs_often(module, each, waits)
             and not module.is_within(node, each)
             and not module.is_within(each, node)
             and comes_to(module, each, node)
-            and _runs_often(module, each, waits)
         ),
         None,
     )
