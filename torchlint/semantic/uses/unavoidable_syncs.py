@@ -8,10 +8,11 @@ from collections.abc import Collection, Iterable, Iterator, Set
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.semantic.code.calls import bind, keyword_argument
 from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.code.tree import LOOPS, argument_for, method_called
+from torchlint.semantic.code.tree import LOOPS, argument_for, keyword_of, method_called
 from torchlint.semantic.device.host_reads import host_copy, scalar_reads
 from torchlint.semantic.device.possible_waits import (
     ALL_WORK,
@@ -65,6 +66,7 @@ _CALLS = 3
 """Functions in functions that are looked into."""
 _TURNS, _OPERATIONS = 8, 3
 """From how many turns, and operations in each, a loop keeps the host busy launching kernels."""
+_GENERATION = regex(r"max_(new_tokens|length)|num_beams|do_sample|generation_config|attention_mask")
 _KINDS = (cst.Name, cst.Attribute, cst.Subscript, cst.Comparison, cst.Call)
 
 
@@ -171,8 +173,8 @@ def beside_many_waits(
 @question(circular=False)
 def _runs_often(module: Module, node: cst.CSTNode, waits: bool) -> bool:
     if isinstance(node, cst.Call):
-        return method_called(node) == "generate" or any(
-            isinstance(each, LOOPS) or method_called(each) == "generate"
+        return _generates(module, node) or any(
+            isinstance(each, LOOPS) or _generates(where, each)
             for where, function in functions(module, node) or called_object(module, node)
             for each in where.within(function.body, cst.Call, *LOOPS)
             if not chosen(where, each, function)
@@ -180,6 +182,15 @@ def _runs_often(module: Module, node: cst.CSTNode, waits: bool) -> bool:
         )
     runs = runs_model(module, node) or loop_kind(module, node) is not LoopKind.OTHER
     return runs and (not waits or bool(_known_waits(module, node)))
+
+
+def _generates(module: Module, call: cst.CSTNode) -> bool:
+    """Say whether a call generates text, token by token."""
+    match call:
+        case cst.Call(cst.Attribute(model, cst.Name("generate")), args):
+            asks = any(_GENERATION.match(keyword_of(arg)) for arg in args)
+            return asks or inferred(module, model).kind == "module"
+    return False
 
 
 def _decodes(module: Module, call: cst.Call) -> bool:
