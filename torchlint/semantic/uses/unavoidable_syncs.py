@@ -118,7 +118,7 @@ def before_many_runs(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
     ):
         calls = (each for each in module.within(iteration, cst.Call) if module.before(node, each))
         return next(
-            (e for e in calls if comes_to(module, e, node) and _decodes(module, e)),
+            (e for e in calls if comes_to(module, e, node) and _runs_often(module, e, waits=False)),
             None,
         )
     if function is None or module.loops(node) or not heat.hot:
@@ -191,19 +191,6 @@ def _generates(module: Module, call: cst.CSTNode) -> bool:
             asks = any(_GENERATION.match(keyword_of(arg)) for arg in args)
             return asks or inferred(module, model).kind == "module"
     return False
-
-
-def _decodes(module: Module, call: cst.Call) -> bool:
-    """Say whether the only function that a call may reach always comes to a loop each turn of which
-    runs a model."""
-    found = functions(module, call) or called_object(module, call)
-    if len(found) != 1:
-        return False
-    where, function = found[0]
-    return any(
-        not chosen(where, loop, function) and runs_model(where, loop)
-        for loop in where.within(function.body, cst.For, cst.While)
-    )
 
 
 def _launches_often(module: Module, loop: cst.For | cst.While) -> bool:
