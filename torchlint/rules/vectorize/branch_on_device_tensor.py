@@ -295,10 +295,12 @@ def _waits_as_well(module: Module, test: cst.BaseExpression) -> cst.CSTNode | No
     if heat_of(module, test).grade is Grade.FORWARD:
         return wait_that_stays(module, test)
     loop = module.loop(test)
+    if loop is None:
+        return None
     return next(
         (
             leaf
-            for each in (module.within(loop.body, cst.If) if loop is not None else ())
+            for each in module.within(loop.body, cst.If)
             if module.loop(each) is loop
             and not module.is_within(test, each)
             and _ends_its_loop(module, each)
