@@ -399,13 +399,14 @@ def _turns(module: Module, call: cst.Call) -> bool:
 
 @question()
 def _made_on_cpu(module: Module, cls: cst.ClassDef) -> cst.Call | None:
-    """Return a call that makes an object of a class, of which no other is made, where each such
-    call of the project gives it the CPU as its device."""
+    """Return a call that makes an object of a class, which is no library's and of which no other is
+    made, where each such call of the project gives it the CPU as its device."""
     init = scopes(module).method(cls, "__init__")
     made = partial(_makes_anywhere, cls.name.value)
     if (
         init is None
         or all(each.name.value != "device" for each in init.params.params)
+        or module.outside.of_library()
         or not only_itself(module, cls)
         or module.outside.others_say(made) is not False
     ):
