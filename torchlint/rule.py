@@ -371,9 +371,9 @@ def _graded(module: Module, hit: Hit, declared: Declaration) -> Hit | None:
     role = role_of(declared.effect, waits=isinstance(hit.cause, Wait))
     if role.named and kept_on_cpu(module, node) is not None:
         return None
-    trains = heat_of(module, node).grade is not Grade.EVAL
+    waits = declared.effect != "copy" or heat_of(module, node).grade is not Grade.EVAL
     hint = role.hint and severity is Severity.INFO
-    if hint and beside_many_waits(module, node, waits=trains) is not None:
+    if hint and beside_many_waits(module, node, waits=waits) is not None:
         return None
     row = role.hint_as_row and inferred(module, hit.node).rank in (0, 1)
     if severity is Severity.WARNING and (role.hint or row):

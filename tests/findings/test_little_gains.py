@@ -1104,7 +1104,7 @@ net = nn.Linear(8, 2).to(device)
 
 
 def rewrite(x):
-    return llm.generate(x)
+    return llm.generate(x, max_new_tokens=64)
 
 
 def attack(x, y):
@@ -1136,10 +1136,11 @@ run(torch.load("data"))
         ("if (out.argmax(1) != y).all(): break", "x = attack(x, y)", INFO),
         ("print(out.mean().item())", "x = attack(x, y)", INFO),
         ("pass", "out = rewrite(x)", INFO),
-        ("pass", "out = llm.generate(x)", INFO),
+        ("pass", "out = llm.generate(inputs=x, attention_mask=x > 0)", INFO),
         ("if i > 90: break", "x = attack(x, y)", WARNING),
         ("if (out.argmax(1) != y).all(): break", "x = attack if i else x", WARNING),
         ("pass", "out = rewrite", WARNING),
+        ("pass", "out = dataset.generate('train')", WARNING),
     ],
 )
 def test_a_read_beside_a_loop_that_waits_in_each_run(

@@ -88,10 +88,10 @@ from torchlint.rule import Hit, Module, Rule, Safety, Severity, Wait, deletion, 
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.offloads import (
     LITTLE,
-    beside_many_runs,
     frees_for_offload,
     frees_on_purpose,
 )
+from torchlint.semantic.uses.unavoidable_syncs import beside_many_waits
 
 _CALLS = ops.dotted("empties") | {
     "accelerate.utils.clear_device_cache",
@@ -134,7 +134,10 @@ def check_setting(node: cst.Call, module: Module) -> Iterator[Hit]:
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if not frees_for_offload(module, node):
         safety = Safety.SUGGESTION if _is_budgeted(module, node) else Safety.UNSAFE
-        wanted, little = frees_on_purpose(module, node), beside_many_runs(module, node)
+        wanted, little = (
+            frees_on_purpose(module, node),
+            beside_many_waits(module, node, waits=False),
+        )
         yield Hit(
             node,
             {"name": module.called(node)},

@@ -92,10 +92,10 @@ from torchlint.rule import Hit, Module, Remove, Rule, Safety, Severity, deletion
 from torchlint.semantic.code.text import explained
 from torchlint.semantic.uses.offloads import (
     LITTLE,
-    beside_many_runs,
     frees_for_offload,
     frees_on_purpose,
 )
+from torchlint.semantic.uses.unavoidable_syncs import beside_many_waits
 
 _CYCLES = regex(r"cycl|circular|\bleak", re.IGNORECASE)
 _NOTE = (
@@ -132,7 +132,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         again = _emptied_again(module, node)
         if fix is not None and again is not None:
             fix = replace(fix, edits=(*fix.edits, Remove(again)))
-        little = beside_many_runs(module, node)
+        little = beside_many_waits(module, node, waits=False)
         severity = Severity.INFO if purpose or little else None
         message = rule.message + LITTLE if little else None
         yield Hit(node, fix=fix, severity=severity, message=message)

@@ -3,6 +3,8 @@ constructor, in functions that only these call."""
 
 from __future__ import annotations
 
+import functools
+import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -60,15 +62,28 @@ def while_constructing(module: Module, node: cst.CSTNode) -> bool:
     """Say whether a node stands in the forward pass of a class of which all objects in view are
     made in constructors, which do not keep them: a shape that a matrix is built by."""
     function, cls = module.function(node), module.class_of(node)
-    if cls is None or function is None or function.name.value != "forward":
+    forward = function is not None and function.name.value == "forward"
+    return forward and cls is not None and _made_in_constructors(module, cls)
+
+
+@question()
+def _made_in_constructors(module: Module, cls: cst.ClassDef) -> bool:
+    named = (module.tree.call_of(each) for each in module.tree.named(cls.name.value))
+    sites = [(module, call) for call in named if call is not None]
+    kept = functools.partial(_made_otherwise, cls.name.value)
+    if not all(_of_constructor(*each) for each in sites) or (
+        module.outside.others_say(kept) is not False
+    ):
         return False
-    sites = [
-        (module, site)
-        for each in module.tree.named(cls.name.value)
-        if (site := module.tree.call_of(each)) is not None
-    ]
     sites += module.outside.calling(Definition(module.path, cls.name.value, ""))
     return bool(sites) and all(_of_constructor(*each) for each in sites)
+
+
+def _made_otherwise(name: str, text: str) -> bool:
+    """Say whether a file makes an object of a class and does more in that line than to name it."""
+    return (
+        name in text and re.search(rf"^(?!\s*\w+ = {name}\().*\b{name}\(", text, re.M) is not None
+    )
 
 
 def _of_constructor(module: Module, made: cst.Call) -> bool:

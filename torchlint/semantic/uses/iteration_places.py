@@ -121,7 +121,11 @@ def asked_first(test: cst.BaseExpression) -> cst.BaseExpression:
                 return test
 
 
+@question(
+    yes="each iteration of the loop comes to it", no="not each iteration is known to come to it"
+)
 def in_each_iteration(module: Module, node: cst.CSTNode, loop: cst.CSTNode) -> bool:
+    """Say whether each turn of a loop that goes on comes to a node."""
     child = node
     for above in module.ancestors(node):
         if above is loop:

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.semantic.code.conditions import conditions_around
 from torchlint.semantic.code.destinations import Place, destinations
-from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import base_names
 from torchlint.semantic.code.text import explained
-from torchlint.semantic.code.tree import LOOPS, method_called, root_of
+from torchlint.semantic.code.tree import root_of
 from torchlint.semantic.device.host_reads import host_copy
 from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
-from torchlint.semantic.time.runs import runs_model
 from torchlint.semantic.torch import ops
 
 _FUNCTIONS = frozenset(("torch.autograd.Function", "torch.autograd.function.Function"))
@@ -127,28 +124,6 @@ def frees_on_purpose(module: Module, node: cst.CSTNode) -> bool:
     at = next((number for number, each in enumerate(lines) if each is line), 0)
     near = [line, *lines[max(at - _NEAR, 0) : at]]
     return any(explained(module, each, _SAYS_MEMORY) for each in near)
-
-
-@question(
-    yes="its iteration runs a network many times", no="its iteration is not known to run it often"
-)
-def beside_many_runs(module: Module, node: cst.CSTNode) -> bool:
-    """Say whether a turn that comes to a place generates text, or has a loop of its own that runs a
-    model: what is done once in it takes little of its time."""
-    iteration = module.loop(node) or module.function(node)
-    return iteration is not None and any(
-        runs_model(module, each)
-        if isinstance(each, LOOPS)
-        else any(method_called(call) == "generate" for call in _with_callees(module, each))
-        for each in module.within(iteration, cst.Call, *LOOPS)
-        if each is not iteration and not module.is_within(node, each)
-    )
-
-
-def _with_callees(module: Module, call: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    yield call
-    for callee in callees_of(module, call) if isinstance(call, cst.Call) else ():
-        yield from module.within(callee, cst.Call)
 
 
 def _of_state(module: Module, copy: cst.Call) -> bool:

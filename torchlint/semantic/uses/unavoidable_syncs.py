@@ -8,10 +8,17 @@ from collections.abc import Collection, Iterable, Iterator, Set
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.code.tree import LOOPS, argument_for, method_called, root_of
+from torchlint.semantic.code.tree import (
+    LOOPS,
+    argument_for,
+    keyword_of,
+    method_called,
+    root_of,
+)
 from torchlint.semantic.device.host_reads import copies_around, host_copy, scalar_reads
 from torchlint.semantic.device.possible_waits import (
     ALL_WORK,
@@ -60,6 +67,7 @@ _CALLS = 3
 """Functions in functions that are looked into."""
 _TURNS, _OPERATIONS = 8, 3
 """From how many turns, and operations in each, a loop keeps the host busy launching kernels."""
+_GENERATION = regex(r"max_(new_tokens|length)|num_beams|do_sample|generation_config|attention_mask")
 _KINDS = (cst.Name, cst.Attribute, cst.Subscript, cst.Comparison, cst.Call)
 
 
@@ -111,7 +119,7 @@ def before_many_runs(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
     ):
         calls = (each for each in module.within(iteration, cst.Call) if module.before(node, each))
         return next(
-            (e for e in calls if comes_to(module, e, node) and _decodes(module, e)),
+            (e for e in calls if comes_to(module, e, node) and _runs_often(module, e, waits=False)),
             None,
         )
     if function is None or module.loops(node) or not heat.hot:
@@ -154,10 +162,10 @@ def beside_many_waits(
             each
             for each in (module.within(iteration, cst.Call, *LOOPS) if iteration else ())
             if each is not iteration
+            and _runs_often(module, each, waits)
             and not module.is_within(node, each)
             and not module.is_within(each, node)
             and comes_to(module, each, node)
-            and _runs_often(module, each, waits)
         ),
         None,
     )
@@ -166,8 +174,8 @@ def beside_many_waits(
 @question(circular=False)
 def _runs_often(module: Module, node: cst.CSTNode, waits: bool) -> bool:
     if isinstance(node, cst.Call):
-        return method_called(node) == "generate" or any(
-            isinstance(each, LOOPS) or method_called(each) == "generate"
+        return _generates(module, node) or any(
+            isinstance(each, LOOPS) or _generates(where, each)
             for where, function in reached(module, node)
             for each in where.within(function.body, cst.Call, *LOOPS)
             if not chosen(where, each, function)
@@ -177,17 +185,13 @@ def _runs_often(module: Module, node: cst.CSTNode, waits: bool) -> bool:
     return runs and (not waits or bool(_known_waits(module, node)))
 
 
-def _decodes(module: Module, call: cst.Call) -> bool:
-    """Say whether the only function that a call may reach always comes to a loop each turn of which
-    runs a model."""
-    found = reached(module, call)
-    if len(found) != 1:
-        return False
-    where, function = found[0]
-    return any(
-        not chosen(where, loop, function) and runs_model(where, loop)
-        for loop in where.within(function.body, cst.For, cst.While)
-    )
+def _generates(module: Module, call: cst.CSTNode) -> bool:
+    """Say whether a call generates text, token by token."""
+    match call:
+        case cst.Call(cst.Attribute(model, cst.Name("generate")), args):
+            asks = any(_GENERATION.match(keyword_of(arg)) for arg in args)
+            return asks or inferred(module, model).kind == "module"
+    return False
 
 
 def _launches_often(module: Module, loop: cst.For | cst.While) -> bool:

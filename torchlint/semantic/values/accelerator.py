@@ -397,11 +397,19 @@ def _turns(module: Module, call: cst.Call) -> bool:
     return module.function(call) is None and is_name(given, "True", "False")
 
 
+@question()
 def _made_on_cpu(module: Module, cls: cst.ClassDef) -> cst.Call | None:
-    """Return a call that makes an object of a class, of which no other is made, where each such
-    call of the project gives it the CPU as its device."""
+    """Return a call that makes an object of a class, which is no library's and of which no other is
+    made, where each such call of the project gives it the CPU as its device."""
     init = scopes(module).method(cls, "__init__")
-    if init is None or not only_itself(module, cls):
+    made = partial(_makes_anywhere, cls.name.value)
+    if (
+        init is None
+        or all(each.name.value != "device" for each in init.params.params)
+        or module.outside.of_library()
+        or not only_itself(module, cls)
+        or module.outside.others_say(made) is not False
+    ):
         return None
     named = (module.tree.call_of(each) for each in module.tree.named(cls.name.value))
     sites = [(module, call) for call in named if call is not None]
@@ -412,6 +420,12 @@ def _made_on_cpu(module: Module, cls: cst.ClassDef) -> cst.Call | None:
         for where, value in given
     )
     return sites[0][1] if sites and on_cpu else None
+
+
+def _makes_anywhere(name: str, text: str) -> bool:
+    """Say whether a file makes an object of a class in a line that does not speak of the CPU."""
+    calls = re.findall(rf"^.*(?<!\w){name}\(.*$", text, re.MULTILINE) if name in text else ()
+    return any("cpu" not in line for line in calls)
 
 
 def _named(module: Module, device: cst.BaseExpression) -> cst.BaseExpression | None:
