@@ -46,7 +46,7 @@ _FORMS = regex(r"numpy\.\w+$|builtins\.(bool|float|int|list|tuple)$")
 _TYPES = ("numpy.int64", "numpy.float32", "builtins.int", "builtins.float")
 _HELD = "Until the loop has ended the list keeps what is on the device, whose memory fills with it."
 _SAME = "What it keeps has to be another tensor in each step, as torch's functions give."
-NO_GRAPH = "They no longer take a graph along."
+NO_GRAPH = "What is kept no longer takes a graph along."
 _LEFT = (
     "Where the program does not go on at the line after the loop (an exception, an interrupted "
     "cell), the list is left with tensors of the device."
