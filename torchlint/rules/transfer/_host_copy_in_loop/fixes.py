@@ -280,7 +280,9 @@ def _kept_on_device(
         while isinstance(bare, cst.Call) and method_called(bare) == "detach":
             assert isinstance(bare.func, cst.Attribute)
             bare = bare.func.value
-        if not bound_per_iteration(module, bare):
+        made = definitions_of(module, bare) if isinstance(bare, cst.Name) else []
+        held = any(isinstance(getattr(each, "value", None), cst.Attribute) for each in made)
+        if held or not bound_per_iteration(module, bare):
             kept = method_call(kept, "clone")
         elif not fresh_per_iteration(module, bare):
             notes.append(_SAME)
