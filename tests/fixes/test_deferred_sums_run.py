@@ -1296,6 +1296,16 @@ STARRED: dict[str, Any] = {
 }
 
 
+def summed_up(then: str = "", method: str = "summary") -> dict[str, tuple[str, str]]:
+    """Return the changes by which what writes a meter out calls one of its methods."""
+    summary = f"    def summary(self):\n        text = '{{avg:.3f}}'\n{then}"
+    summary += "        return text.format(**self.__dict__)\n\n"
+    return {
+        "s": ("    def __str__(self):\n", f"{summary}    def __str__(self):\n"),
+        "t": ("        texts += [str(meter) for", f"        texts += [meter.{method}() for"),
+    }
+
+
 def displayed(
     body: str = NOW_AND_THEN, end: str = "return display.last()\n", **changes: tuple[str, str]
 ) -> str:
@@ -1321,6 +1331,9 @@ def displayed(
         displayed(**STARRED),
         displayed(**STARRED, c=("losses, other, prefix", "other, losses, prefix")),
         displayed(**STARRED, end="display.show(-1)\nreturn losses.avg\n"),
+        displayed(**summed_up()),
+        displayed(**summed_up("        if not text:\n            raise ValueError(text)\n")),
+        displayed(**summed_up(), end="display.show(-1)\nreturn losses.avg\n"),
     ],
 )
 def test_what_writes_a_meter_out_now_and_then_is_fed_before_that(source: str) -> None:
@@ -1333,6 +1346,9 @@ def test_what_writes_a_meter_out_now_and_then_is_fed_before_that(source: str) ->
     "source",
     [
         displayed(body="display.show(i)\nx = x + 1\n"),
+        displayed(**summed_up("        self.count = 1\n")),
+        displayed(**summed_up("        self.reset()\n")),
+        displayed(**summed_up(method="reset")),
         displayed(**STARRED, body=NOW_AND_THEN + "print(display.meters[0])\n"),
         displayed(
             **STARRED, c=("        self.meters = meters\n", "        self.meters = meters[1:]\n")

@@ -246,31 +246,6 @@ def test_a_number_that_changes_behind_its_read_is_cloned(step: str) -> None:
     assert ("losses.append(loss)\n" in before) is ("=" in step)
 
 
-def test_outside_of_loops_too() -> None:
-    text = f"""{HEAD}
-import lightning.pytorch as pl
-
-
-class Net(pl.LightningModule):
-    def validation_step(self, batch, index):
-        x, y = batch
-        with torch.no_grad():
-            loss = F.mse_loss(self.model(x), y, reduction="sum")
-            losses = []
-            losses.append(loss.cpu())
-            loss = F.l1_loss(self.model(x), y)
-            losses.append(loss.cpu())
-            loss = F.l1_loss(self.model(x), y)
-            self.losses.append(loss.cpu())
-        return losses
-
-    def changed(self):
-        self.model.__class__ = object
-"""
-    new = fixed(text, "unsafe", codes=frozenset({"TL113"})).after
-    assert new.count(" losses.append(loss)\n") == 2
-
-
 HELD = """
 def train(loader, optimizer):
     {made}

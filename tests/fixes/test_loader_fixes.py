@@ -365,6 +365,9 @@ DRIVE, MOUNT = "r'C:\\Users\\me\\photos'", "'/home/me/photos'"
         (DRIVE, TOP, [11]),
         ("'D:/photos'", ALL, [11]),
         ("'D:\\\\photos'", ALL, [11]),
+        ("r'E:\\validation'", ALL, [11]),
+        ("R'E:\\new'", TOP, [11]),
+        ("'E:\\validation'", TOP, [7, 11]),  # \\v stands for one character.
         (MOUNT, TOP, [7, 11]),
         ("'s3:photos'", TOP, [7, 11]),
         (DRIVE, GUARDED, [7, 11]),

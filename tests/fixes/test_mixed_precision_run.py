@@ -158,6 +158,12 @@ OUTER = {
     "beside another": "import contextlib\nouter = torch.cpu.amp.autocast(True, torch.half)\n"
     "with contextlib.nullcontext(), outer, torch.cpu.amp.autocast(True):\n"
     "    print(layer(x).dtype)",
+    "of a generator that enters it": "import contextlib\n@contextlib.contextmanager\n"
+    "def half():\n    with torch.autocast('cpu', dtype=torch.half):\n        yield\n"
+    "with half():\n    with torch.cpu.amp.autocast():\n        print(layer(x).dtype)",
+    "of a function that returns it": "def half():\n"
+    "    return torch.autocast('cpu', torch.half)\n"
+    "with half(), torch.cpu.amp.autocast():\n    print(layer(x).dtype)",
 }
 NOT_SAFE |= {
     f"an autocast around it that has a name {where}": {"main.py": f"{HEAD}\n{text}"}
@@ -169,6 +175,11 @@ PLAIN: dict[str, Mapping[str, str]] = {
     "a context around it that has a name and sets nothing": {
         "main.py": f"{HEAD}\nouter = torch.no_grad()\nwith outer, torch.cpu.amp.autocast():\n"
         "    print(layer(x).dtype)"
+    },
+    "a generator around it that sets nothing": {
+        "main.py": f"{HEAD}\nimport contextlib\n@contextlib.contextmanager\n"
+        "def quiet():\n    with torch.no_grad():\n        yield\n"
+        "with quiet(), torch.cpu.amp.autocast():\n    print(layer(x).dtype)"
     },
     "an import that no other file uses": {
         "main.py": "import steps\nsteps.run()",

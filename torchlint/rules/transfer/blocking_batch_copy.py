@@ -115,8 +115,8 @@ tensor that nothing writes afterwards: the file shows that it comes from a `Data
 samples by itself, or that torch has just made it, and every use of it is known. The stream then
 orders the copy before its use. Safe in an ordinary program where the device is whatever the program
 chooses, and what a loader or a caller hands out is taken for tensors; `torchlint fix` says so. It
-is unsafe where the project names another accelerator, or has objects whose `.to` takes no
-`non_blocking` (encodings, a class of its own); where the call casts as well, as the cast then runs
+is unsafe where the project has objects whose `.to` takes no `non_blocking` (encodings, a class of
+its own); where the call casts as well, as the cast then runs
 on the device; where the host's tensor may be written again, or goes to code that could; for a whole
 batch, and for what a function has made of one, unless it is used as a tensor. It is only a
 suggestion for a whole batch of such a project, and where the project makes loaders, of which none
@@ -125,7 +125,9 @@ stand side by side are one fix, as safe as the least safe of them, and only show
 same statement may be no tensor; they are unsafe where a clock is read before the model runs, as it
 then no longer includes the copy. Where their loader, wherever in the project it is made, has
 workers and does not pin, the fix pins its memory too. A fix that changes several files is written
-as a whole or not at all.
+as a whole or not at all. Where the project names an accelerator other than CUDA, or takes whichever
+it finds, as MPS, whose copies may not have ended when the host goes on, the fix writes
+`non_blocking=torch.cuda.is_available()`.
 
 ## Measure
 An epoch of 8 steps, on batches that are pinned beforehand where there is a GPU. Each step leaves a
@@ -216,6 +218,7 @@ from torchlint.semantic.uses.assumptions import (
     PINNED,
     TORCH,
     changed_torch,
+    other_accelerator,
     own_batches,
 )
 from torchlint.semantic.uses.network_waits import network_wait
@@ -526,22 +529,31 @@ def _fix(module: Module, transfer: Transfer, pins: _Pins) -> Fix | None:
     if transfer.given & _COPIES:
         return None
     whys = _may_change(module, transfer)
-    edit = Replace(transfer.call, with_keyword(transfer.call, "non_blocking", cst.Name("True")))
+    word: cst.BaseExpression = cst.Name("True")
+    needed: list[NodeEdit] = []
+    other = transfer.device != CUDA and other_accelerator(module)
+    if other:
+        torch = name_for_module(module, "torch", "torch")
+        word = cst.parse_expression(f"{torch}.cuda.is_available()")
+        needed.append(NeedImport("torch", torch))
+    edit = Replace(transfer.call, with_keyword(transfer.call, "non_blocking", word))
     # No loader makes a mask of blocks.
     refused = said_somewhere(module, _refuses) and not _of_named_loader(module, transfer.call)
     if whys is None or refused or _may_be_host(module, transfer):
         note = _NOTES["object" if whys is None or refused else "host"]
         return Fix((edit,), Safety.SUGGESTION, _TITLE, note)
-    edits: list[NodeEdit] = [edit]
+    edits: list[NodeEdit] = [edit, *needed]
     alike = True
-    for other in _beside(module, transfer):
-        its = _may_change(module, other)
-        if its is not None and not other.given & _COPIES:
-            new = with_keyword(other.call, "non_blocking", cst.Name("True"))
-            edits.append(Replace(other.call, new))
+    for beside in _beside(module, transfer):
+        its = _may_change(module, beside)
+        if its is not None and not beside.given & _COPIES:
+            new = with_keyword(beside.call, "non_blocking", word)
+            edits.append(Replace(beside.call, new))
             whys |= its
-        elif module.statement(other.call) is module.statement(transfer.call):
+        elif module.statement(beside.call) is module.statement(transfer.call):
             alike = False
+    if other:
+        whys.discard(("device", ACCELERATOR))
     elsewhere: tuple[InFile, ...] = ()
     if pins:
         edits.extend(pins.get(module, ()))

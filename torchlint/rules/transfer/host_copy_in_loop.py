@@ -120,10 +120,9 @@ loop: the stack is copied instead of its parts. What else a list of its own coll
 (`names.extend(x.argmax(1).cpu().tolist())`) it keeps on the device until the loop has ended, and then
 gets as before (`names = [row for value in names for row in value.cpu().tolist()]`). That is safe for
 one detached number a step, unsafe for more, as the device's memory fills with the loop, and a
-suggestion for images. Unsafe where the result is only stored elsewhere or added up: what reads it
-later then gets device tensors. The graph goes with the copy: by `.detach()` where autograd is not
-certainly off, and a copy (`.clone()`) is kept where something may change a tensor in place; of more
-than a number, which a list of unknown readers collects, that is a suggestion. Unsafe where a loop copies part after part of one tensor, and does nothing
+suggestion for images. Unsafe where the result is only added up: what reads the sum later then gets a
+tensor of the device. The graph goes with the copy: by `.detach()` where autograd is not certainly
+off, and a copy (`.clone()`) is kept where something may change a tensor in place. Unsafe where a loop copies part after part of one tensor, and does nothing
 else with it: the copy before the loop holds all parts, also those that the loop does not come to,
 and they share its memory; where a branch copies parts now and then, that is a suggestion.
 Otherwise there is no fix; nor is there one for what is also used as a mapping, and has no
@@ -155,7 +154,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.base.records import frozen
-from torchlint.fixes.expressions import detached, method_call
+from torchlint.fixes.expressions import detached
 from torchlint.fixes.reads_together import alone
 from torchlint.rule import (
     Append,
@@ -227,7 +226,6 @@ from torchlint.semantic.uses.unavoidable_syncs import (
     stays_beside,
     waits_for_the_same,
 )
-from torchlint.semantic.uses.unchanged_values import fresh_per_iteration
 
 rule = Rule(
     __name__,
@@ -534,27 +532,20 @@ def _fix(module: Module, copy: HostRead, whole: cst.CSTNode) -> Fix | None:
         if not takes_from_device(module, above.target):
             return None
         return Fix((Replace(copy.node, kept),), Safety.UNSAFE, "Add up on the device", note)
-    match outer:
-        case cst.Call(cst.Attribute(cst.Name(), cst.Name("append"))):
-            joins = _joins(module, outer) if keeps_its_values(module, copy.tensor, outer) else []
-            if not joins:
-                later = after_loop_fix(module, copy)
-                if later is not None:
-                    return later
-                if not fresh_per_iteration(module, copy.tensor):
-                    kept = method_call(kept, "clone")
-                # What is large was perhaps moved to spare the device's memory.
-                small = is_scalar(module, copy)
-                safety = Safety.UNSAFE if small else Safety.SUGGESTION
-                return Fix((Replace(copy.node, kept),), safety, "Collect on the device", note)
-            whole_stack = [Append(join, ".cpu()") for join in joins]
-            return Fix(
-                (Replace(copy.node, kept), *whole_stack),
-                Safety.SAFE,
-                "Collect on the device, copy the stack",
-                assumes=dict.fromkeys((FRAMES, LOSSES, MEMORY, TORCH), NOTE),
-            )
-    return after_loop_fix(module, copy)
+    joins = (
+        _joins(module, outer)
+        if isinstance(outer, cst.Call) and keeps_its_values(module, copy.tensor, outer)
+        else []
+    )
+    if not joins:
+        return after_loop_fix(module, copy)
+    whole_stack = [Append(join, ".cpu()") for join in joins]
+    return Fix(
+        (Replace(copy.node, kept), *whole_stack),
+        Safety.SAFE,
+        "Collect on the device, copy the stack",
+        assumes=dict.fromkeys((FRAMES, LOSSES, MEMORY, TORCH), NOTE),
+    )
 
 
 def _joins(module: Module, append: cst.Call) -> list[cst.Call]:

@@ -51,7 +51,7 @@ from torchlint.semantic.values.accelerator import lightning_trainers
 from torchlint.semantic.values.apple import only_apple
 from torchlint.semantic.values.inferred import framework_moves_batches, inferred
 
-_WINDOWS = regex(r"""['"][A-Za-z]:(\\\\|/|\\(?![nrtabfv0x]))\w""")
+_WINDOWS = regex(r"""\b[rR]['"][A-Za-z]:\\\w|['"][A-Za-z]:(\\\\|/|\\(?![nrtabfv0x]))\w""")
 """A path of Windows in quotes."""
 _AVAILABLE = "torch.cuda.is_available"
 _BRINGS = regex(r"\bfor [^\n]*\bin\b[^\n]*[lL]oader\b[^\n]*:\n(?:[^\n]*\n){0,4}[^\n]*\.(to|cuda)\(")

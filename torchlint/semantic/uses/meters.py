@@ -194,7 +194,9 @@ def display_of(module: Module, use: cst.CSTNode) -> list[cst.Name] | None:
     methods = {each.name.value: each for each in _methods(cls)}
     start = methods.get("__init__")
     name = _parameter(start, made, arg, listed=arg.value is not use) if start is not None else None
-    if start is None or name is None or not _only_shows(where, cls, start, name):
+    if start is None or name is None:
+        return None
+    if not _only_shows(where, cls, start, name, _lookers(module, use)):
         return None
     reads = reads_of(module, owner, target.value)
     for read in reads:
@@ -216,9 +218,30 @@ def _parameter(start: cst.FunctionDef, made: cst.Call, arg: cst.Arg, *, listed: 
     return rest.name.value if isinstance(rest, cst.Param) and place >= len(names) else None
 
 
-def _only_shows(module: Module, cls: cst.ClassDef, start: cst.FunctionDef, name: str) -> bool:
+def _lookers(module: Module, meter: cst.CSTNode) -> frozenset[str]:
+    """Return the methods of a meter's class that store nothing, and call no other of its own."""
+    made = sole_definition(module, meter)
+    found = class_named(module, made.func) if isinstance(made, cst.Call) else None
+    if found is None or not _is_plain(*found):
+        return frozenset()
+    where, cls = found
+    return frozenset(
+        each.name.value
+        for each in _methods(cls)
+        if all(isinstance(t.target, cst.Name) for t in where.within(each.body, cst.AssignTarget))
+        and all(
+            attr_of(call.func) == "format" or where.called(call).endswith("Error")
+            for call in where.within(each.body, cst.Call)
+        )
+        and not any(True for _ in where.within(each.body, cst.AugAssign, cst.Del))
+    )
+
+
+def _only_shows(
+    module: Module, cls: cst.ClassDef, start: cst.FunctionDef, name: str, lookers: frozenset[str]
+) -> bool:
     """Say whether a class keeps a parameter of its constructor in one attribute, and goes over that
-    to make texts of what it holds."""
+    to make texts of what it holds, or to call one of its methods that only looks."""
     reads = reads_of(module, start, name)
     assign = module.small_statement(reads[0]) if len(reads) == 1 else None
     match assign:
@@ -253,7 +276,7 @@ def _only_shows(module: Module, cls: cst.ClassDef, start: cst.FunctionDef, name:
                 reads = [each for each in inside if each.value == name]
             case _:
                 return False
-        if not all(each is target or _as_text(module, each) for each in reads):
+        if not all(each is target or _as_text(module, each, lookers) for each in reads):
             return False
     return True
 
@@ -263,11 +286,13 @@ def _is_joined(module: Module, row: cst.GeneratorExp) -> bool:
     return isinstance(call, cst.Call) and attr_of(call.func) == "join"
 
 
-def _as_text(module: Module, use: cst.CSTNode) -> bool:
-    """Say whether a use of an object makes a text of it."""
+def _as_text(module: Module, use: cst.CSTNode, lookers: frozenset[str]) -> bool:
+    """Say whether a use of an object makes a text of it, or calls what only looks at it."""
     above = module.parent(use)
     if isinstance(above, cst.FormattedStringExpression):
         return True
+    if isinstance(above, cst.Attribute) and above.attr.value in lookers:
+        return isinstance(module.parent(above), cst.Call)
     call = module.taker(use)
     return module.called(call) in ("builtins.str", "builtins.print")
 

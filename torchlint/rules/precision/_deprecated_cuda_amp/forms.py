@@ -15,7 +15,7 @@ import libcst as cst
 from torchlint.base.regex import regex
 from torchlint.rule import Module
 from torchlint.semantic.code.bindings import binds_globally, starred_over
-from torchlint.semantic.code.flow import reads_of
+from torchlint.semantic.code.flow import callees_of, reads_of
 from torchlint.semantic.code.imports import import_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import assigned_value
@@ -67,7 +67,12 @@ def inside_other_settings(module: Module, use: cst.BaseExpression) -> bool:
         for entered in _contexts(above)
         if entered is not use
         for other in [
-            (isinstance(entered, cst.Name) and assigned_value(module, entered)) or entered
+            (isinstance(entered, cst.Name) and assigned_value(module, entered)) or entered,
+            *(
+                call
+                for maker in (callees_of(module, entered) if isinstance(entered, cst.Call) else ())
+                for call in module.within(maker.body, cst.Call)
+            ),
         ]
     )
 

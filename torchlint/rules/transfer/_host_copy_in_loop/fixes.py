@@ -46,7 +46,7 @@ _FORMS = regex(r"numpy\.\w+$|builtins\.(bool|float|int|list|tuple)$")
 _TYPES = ("numpy.int64", "numpy.float32", "builtins.int", "builtins.float")
 _HELD = "Until the loop has ended the list keeps what is on the device, whose memory fills with it."
 _SAME = "What it keeps has to be another tensor in each step, as torch's functions give."
-NO_GRAPH = "They no longer take a graph along."
+NO_GRAPH = "What is kept no longer takes a graph along."
 _LEFT = (
     "Where the program does not go on at the line after the loop (an exception, an interrupted "
     "cell), the list is left with tensors of the device."
@@ -274,7 +274,9 @@ def _kept_on_device(
         while isinstance(bare, cst.Call) and method_called(bare) == "detach":
             assert isinstance(bare.func, cst.Attribute)
             bare = bare.func.value
-        if not bound_per_iteration(module, bare):
+        made = definitions_of(module, bare) if isinstance(bare, cst.Name) else []
+        held = any(isinstance(getattr(each, "value", None), cst.Attribute) for each in made)
+        if held or not bound_per_iteration(module, bare):
             kept = method_call(kept, "clone")
         elif not fresh_per_iteration(module, bare):
             notes.append(_SAME)
