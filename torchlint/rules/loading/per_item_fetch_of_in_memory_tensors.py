@@ -75,16 +75,18 @@ import libcst as cst
 
 from torchlint.rule import Hit, Module, Rule, arguments_of, inferred
 from torchlint.semantic.code.bindings import sole_definition
-from torchlint.semantic.code.scopes import method_of
 from torchlint.semantic.code.tree import has_star, is_name
+from torchlint.semantic.data.datasets import cuda_samples, sample_cost
+from torchlint.semantic.data.loaders import held_out, loader_role
+from torchlint.semantic.data.samples import worker_count
 from torchlint.semantic.device.factories import factories_of
 from torchlint.semantic.time.iterations import number_of
-from torchlint.semantic.values.inferred import class_attribute
+from torchlint.semantic.values import definitions_behind
+from torchlint.semantic.values.accelerator import stays_on_host, trains_on_cpu
 
 _LOADER = "torch.utils.data.DataLoader"
-_DATASETS = ("torch.utils.data.TensorDataset", "torch.utils.data.dataset.TensorDataset")
 _OWN_WAY = ("sampler", "batch_sampler", "collate_fn")
-_LARGE = 64
+_LARGE = 32
 _LITTLE = 1000
 
 rule = Rule(
@@ -92,13 +94,13 @@ rule = Rule(
     __doc__,
     code="TL210",
     message=(
-        "in-memory tensors are fetched one by one and re-collated; fetch a batch of indices "
-        "at once."
+        "samples in memory are fetched one by one and stacked again; index the tensors by a batch "
+        "of positions, on the GPU where they fit."
     ),
     severity="info",
-    default=False,
+    default=True,
     effect="loader",
-    triggers=(b"DataLoader",),
+    triggers=(b"DataLoader", b"utils.data"),
     equivalence="rng",
 )
 
@@ -107,21 +109,39 @@ rule = Rule(
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     bound = arguments_of(module, node, _LOADER)
     size, dataset = bound.value("batch_size"), bound.value("dataset")
-    if has_star(node) or dataset is None or (number_of(module, size) or 0) < _LARGE:
+    if (
+        has_star(node)
+        or dataset is None
+        or (1 if size is None else number_of(module, size) or _LARGE) < _LARGE
+    ):
         return
     if any(
         given is not None and not is_name(given, "None") for given in map(bound.value, _OWN_WAY)
     ):
         return
+    if worker_count(module, node) != 0 or not _trains(module, node, bound.value("shuffle")):
+        return
+    value = inferred(module, dataset)
+    if (
+        value.kind in ("list", "tuple", "dict")
+        or sample_cost(module, node) is not False
+        or cuda_samples(module, node)
+        or definitions_behind.method(module, value, "__getitems__") is not None
+    ):
+        return
     made = sole_definition(module, dataset) or dataset
-    if isinstance(made, cst.Call) and module.name(made.func) in _DATASETS:
-        if not any(_little(module, arg.value) for arg in made.args):
-            yield Hit(node)
-    elif isinstance(inferred(module, dataset).node, cst.ClassDef):
-        cls = inferred(module, dataset).node
-        assert isinstance(cls, cst.ClassDef)
-        if _only_indexes(module, cls):
-            yield Hit(node)
+    parts = [arg.value for arg in made.args] if isinstance(made, cst.Call) else [made]
+    if not any(_little(module, each) for each in parts):
+        yield Hit(node)
+
+
+def _trains(module: Module, loader: cst.Call, shuffled: cst.BaseExpression | None) -> bool:
+    """Say whether a loader feeds the training of a program that may use a GPU."""
+    role = loader_role(module, loader)
+    train = (role == "train" and not held_out(module, loader)) or (
+        role == "unseen" and is_name(shuffled, "True")
+    )
+    return train and not stays_on_host(module) and not trains_on_cpu(module)
 
 
 def _little(module: Module, data: cst.BaseExpression) -> bool:
@@ -130,25 +150,4 @@ def _little(module: Module, data: cst.BaseExpression) -> bool:
         rows = number_of(module, factory.args[0].value) if factory.args else None
         if rows is not None and rows <= _LITTLE:
             return True
-    return False
-
-
-def _only_indexes(module: Module, cls: cst.ClassDef) -> bool:
-    """Say whether a dataset's ``__getitem__`` only subscripts attributes of ``self`` that hold
-    tensors."""
-    method = method_of(module, cls, "__getitem__")
-    if method is None or method_of(module, cls, "__getitems__") is not None:
-        return False
-    if any(
-        True for _ in module.within(method.body, cst.Call, cst.For, cst.If, cst.BinaryOperation)
-    ):
-        return False
-    taken = list(module.within(method.body, cst.Subscript))
-    return bool(taken) and all(_holds_tensor(module, each.value, cls) for each in taken)
-
-
-def _holds_tensor(module: Module, place: cst.BaseExpression, cls: cst.ClassDef) -> bool:
-    match place:
-        case cst.Attribute(cst.Name("self"), cst.Name(attr)):
-            return class_attribute(module, cls, attr).tensor
     return False

@@ -147,6 +147,11 @@ _CLIPPED = (
     "A parameter without a gradient is left out, where the loop raised; where a later backward() "
     "needs the gradients (create_graph=True), it raises, for they were changed."
 )
+_CLAMPS = ("clamp", "clamp_", "clip", "clip_")
+_HOOKED = (
+    "each backward pass calls this in Python, and a kernel, for each parameter; before the "
+    "optimizer's step, torch.nn.utils.clip_grad_value_ clips all gradients at once."
+)
 _GROUPS = (
     "one parameter group for each tensor: the optimizer runs its kernels group by group; put "
     "parameters with the same settings into one group."
@@ -267,6 +272,19 @@ def check_sums(node: cst.For | cst.CompFor, module: Module) -> Iterator[Hit]:
     message, severity = (_UNKNOWN, Severity.INFO) if count is None else (None, None)
     place = node if isinstance(node, cst.For) else module.parent(node) or node
     yield Hit(place, {"work": Work.SUM.value}, None, severity, message, heat.why)
+
+
+@rule.method("register_hook")
+def check_hooks(node: cst.Call, module: Module) -> Iterator[Hit]:
+    """Find hooks that clip the gradient of each parameter: ``p.register_hook(lambda g:
+    torch.clamp(g, -c, c))``."""
+    loop = next(iter(module.loops(node)), None)
+    match node.args:
+        case [cst.Arg(cst.Lambda(body=cst.Call() as work))] if isinstance(loop, cst.For):
+            count = _launches(module, loop)
+            clips = (method_called(work) or module.called(work).rpartition(".")[2]) in _CLAMPS
+            if clips and any(_networks(module, loop)) and (count is None or count > _FEW):
+                yield Hit(node, message=_HOOKED)
 
 
 @rule.on(cst.For)

@@ -8,10 +8,10 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.rule import Module
-from torchlint.rules.frameworks._hf_one_prompt_at_a_time.items import each_item, regions_of
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import attr_of, last_name, method_called
 from torchlint.semantic.question import question
+from torchlint.semantic.uses.each_item import each_item, regions_of
 
 _PARTS = frozenset(
     "parameters named_parameters state_dict modules named_modules children named_children "
