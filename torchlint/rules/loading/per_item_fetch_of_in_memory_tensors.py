@@ -83,9 +83,12 @@ from torchlint.semantic.device.factories import factories_of
 from torchlint.semantic.time.iterations import number_of
 from torchlint.semantic.values import definitions_behind
 from torchlint.semantic.values.accelerator import stays_on_host, trains_on_cpu
+from torchlint.semantic.values.inferred import class_attribute
 
 _LOADER = "torch.utils.data.DataLoader"
 _OWN_WAY = ("sampler", "batch_sampler", "collate_fn")
+_DATASETS = ("torch.utils.data.TensorDataset", "torch.utils.data.dataset.TensorDataset")
+_ARRAYS = ("tensor", "ndarray")
 _LARGE = 32
 _LITTLE = 1000
 
@@ -121,18 +124,34 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     if worker_count(module, node) != 0 or not _trains(module, node, bound.value("shuffle")):
         return
-    value = inferred(module, dataset)
-    if (
-        value.kind in ("list", "tuple", "dict")
-        or sample_cost(module, node) is not False
-        or cuda_samples(module, node)
-        or definitions_behind.method(module, value, "__getitems__") is not None
-    ):
+    if sample_cost(module, node) is not False or cuda_samples(module, node):
         return
     made = sole_definition(module, dataset) or dataset
     parts = [arg.value for arg in made.args] if isinstance(made, cst.Call) else [made]
-    if not any(_little(module, each) for each in parts):
+    whole = module.called(made) in _DATASETS or inferred(module, dataset).kind in _ARRAYS
+    if (whole or _gives_rows(module, dataset)) and not any(_little(module, each) for each in parts):
         yield Hit(node)
+
+
+def _gives_rows(module: Module, dataset: cst.BaseExpression) -> bool:
+    """Say whether what a sample is taken from are tensors and arrays that the dataset holds, and
+    there is no way to take several."""
+    value = inferred(module, dataset)
+    found = definitions_behind.method(module, value, "__getitem__")
+    cls = found[0].class_of(found[1]) if found is not None else None
+    if (
+        found is None
+        or cls is None
+        or definitions_behind.method(module, value, "__getitems__") is not None
+    ):
+        return False
+    where, method = found
+    held = [
+        part.value.attr.value
+        for part in where.within(method, cst.Subscript)
+        if isinstance(part.value, cst.Attribute) and is_name(part.value.value, "self")
+    ]
+    return bool(held) and all(class_attribute(where, cls, each).kind in _ARRAYS for each in held)
 
 
 def _trains(module: Module, loader: cst.Call, shuffled: cst.BaseExpression | None) -> bool:

@@ -156,6 +156,7 @@ from torchlint.rules.training._eval_without_no_grad.inference import (
     volatile,
     works_on_host,
 )
+from torchlint.rules.training._eval_without_no_grad.passes import passes_without_training
 from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.text import explained
@@ -197,6 +198,10 @@ _VAIN = (
 _VAIN_NOTE = "The model that made it gets no gradients from this loss."
 _UNUSED = (
     "no gradient is computed from the result, so recording its graph is wasted; run it under "
+    "torch.no_grad()."
+)
+_PASSES = (
+    "`{call}(…)` makes no backward pass here, so recording the graphs is wasted; call it under "
     "torch.no_grad()."
 )
 _SPOKEN = regex(r"\b(?:no_grad|inference_mode|set_grad_enabled)\b")
@@ -312,6 +317,13 @@ def check_detached(node: cst.Call, module: Module) -> Iterator[Hit]:
     generator, a target."""
     if _trainable(module, node) and _only_detached(module, node):
         yield Hit(node, message=_DETACHED, fix=around(module, node, partial(_in_vain, module)))
+
+
+@rule.on(cst.Call)
+def check_passes(node: cst.Call, module: Module) -> Iterator[Hit]:
+    """Find a pass over data that a flag keeps from training: ``run(model, val, train=False)``."""
+    if no_grad(module, node) is False and passes_without_training(module, node):
+        yield Hit(node, {"call": module.shown(node.func)}, message=_PASSES)
 
 
 # The gradients of the generator are cleared, and those of the critic.

@@ -60,17 +60,17 @@ class Decided:
             ) if self._never_none.name(name):
                 return isinstance(compares, cst.IsNot)
             case cst.Comparison(left, [cst.ComparisonTarget() as compared]):
-                values = self._value(left), self._value(compared.comparator)
+                values = self.value(left), self.value(compared.comparator)
                 if _UNKNOWN in values:
                     return None
                 try:
                     return _OPERATORS[type(compared.operator)](*values)
                 except TypeError:
                     return None
-        value = self._value(test)
+        value = self.value(test)
         return None if value is _UNKNOWN else bool(value)
 
-    def _value(self, node: cst.BaseExpression | None) -> object:
+    def value(self, node: cst.BaseExpression | None) -> object:
         """Return the number, text or other constant that an expression is; `_UNKNOWN` for others,
         and for what may be changed."""
         match node:
@@ -79,10 +79,10 @@ class Decided:
             case cst.Name("True" | "False" | "None" as word):
                 return _CONSTANTS[word]
             case cst.UnaryOperation(cst.Minus(), cst.BaseNumber() as number):
-                value = self._value(number)
+                value = self.value(number)
                 return -value if isinstance(value, (int, float)) else _UNKNOWN
             case cst.Tuple(elements) | cst.List(elements):
-                values = tuple(self._value(each.value) for each in elements)
+                values = tuple(self.value(each.value) for each in elements)
                 return _UNKNOWN if _UNKNOWN in values else values
             case cst.Name():
                 return self._constant_of(node)
@@ -98,7 +98,7 @@ class Decided:
         ):
             return _UNKNOWN
         found = self.reaching.definitions(name)
-        values = [self._value(getattr(each, "value", None)) for each in found]
+        values = [self.value(getattr(each, "value", None)) for each in found]
         first = values[0] if values else _UNKNOWN
         same = all(type(each) is type(first) and each == first for each in values)
         return first if same and not self._set_elsewhere(scope, name.value) else _UNKNOWN
@@ -114,6 +114,23 @@ class Decided:
             self._is_bound_by_text
             or outside.others_say(functools.partial(_sets, name)) is not False
         )
+
+
+class Given(Decided):
+    """Says of tests in a function whether the constants that one call gives it decide them.
+
+    Args:
+        decided: what decides tests of the function's file.
+        values: what the call gives to each parameter that the function leaves as it is.
+    """
+
+    def __init__(self, decided: Decided, values: Mapping[str, cst.BaseExpression]) -> None:
+        super().__init__(decided.text, decided.names, decided.reaching)
+        self._given = {name: decided.value(node) for name, node in values.items()}
+
+    def _constant_of(self, name: cst.Name) -> object:
+        given = self._given.get(name.value, _UNKNOWN)
+        return super()._constant_of(name) if given is _UNKNOWN else given
 
 
 def _is_plain(value: cst.BaseExpression | None) -> bool:
