@@ -156,7 +156,10 @@ from torchlint.rules.training._eval_without_no_grad.inference import (
     volatile,
     works_on_host,
 )
-from torchlint.rules.training._eval_without_no_grad.passes import passes_without_training
+from torchlint.rules.training._eval_without_no_grad.passes import (
+    calls_trainer,
+    passes_without_training,
+)
 from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.text import explained
@@ -319,7 +322,7 @@ def check_detached(node: cst.Call, module: Module) -> Iterator[Hit]:
         yield Hit(node, message=_DETACHED, fix=around(module, node, partial(_in_vain, module)))
 
 
-@rule.on(cst.Call)
+@rule.on(cst.Call, about=calls_trainer)
 def check_passes(node: cst.Call, module: Module) -> Iterator[Hit]:
     """Find a pass over data that a flag keeps from training: ``run(model, val, train=False)``."""
     if no_grad(module, node) is False and passes_without_training(module, node):

@@ -89,6 +89,7 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.rule import Hit, Module, Rule, Severity
+from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import assigned_value
 from torchlint.semantic.code.text import mentions
 from torchlint.semantic.code.tree import attr_of, last_name
@@ -99,6 +100,7 @@ from torchlint.semantic.time.loops import steps_of
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.changed_models import changes_for_each
 from torchlint.semantic.uses.each_item import each_item, of_earlier
+from torchlint.semantic.values.classes import is_network
 from torchlint.semantic.values.inferred import inferred, is_model_call
 
 _ACCELERATOR = regex(r"cuda|device")
@@ -112,6 +114,10 @@ _SIZED = regex(
 )
 """What gives pictures and recordings, which are of many sizes, one size; frames of a video have."""
 _FROM_DATA = ops.dotted("from-data") | {"numpy.array", "numpy.asarray"}
+_FOLDED = (
+    "`{call}(…)` runs for one slice after the other, though none depends on another; fold the "
+    "dimension into the batch (flatten(0, 1)), run it once, and unflatten what it gives."
+)
 _TRAINED = (
     "`{call}(…)` trains on one item a step: the GPU reads all weights and launches all kernels for "
     "each; load batches of them (DataLoader)."
@@ -137,6 +143,7 @@ rule = Rule(
         b"array([",
         b"set[",
         b"ds[",
+        b"forward",
     ),
     equivalence="close",
 )
@@ -152,16 +159,30 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     item, loop = next((pair for pair in found if pair[1]), (None, None))
     if item is None or any(of_earlier(module, each) for each in given):
         return
+    if module.names_in(node.func) & module.names_in(loop.target):
+        return
     here = isinstance(loop, cst.For) and module.function(loop) is module.function(node)
     place = loop if here else node
     alike = here and _alike(module, item, loop)
     if not alike and mentions(module, _OPENS) and not mentions(module, _SIZED):
         return
     words, severity = {"call": module.shown(node.func)}, None if alike else Severity.INFO
-    if next(iter(module.loops(node)), None) is loop and steps_of(module, loop):
+    if isinstance(item, cst.Subscript) and _is_slice(module, item) and _in_forward(module, node):
+        yield Hit(place, words, severity=severity, message=_FOLDED)
+    elif next(iter(module.loops(node)), None) is loop and steps_of(module, loop):
         yield Hit(place, words, severity=severity, message=_TRAINED)
     elif not changes_for_each(module, node.func, item):
         yield Hit(place, words, severity=severity)
+
+
+def _in_forward(module: Module, node: cst.Call) -> bool:
+    """Say whether a network runs in the forward pass of another."""
+    cls = module.class_of(node)
+    return (
+        cls is not None
+        and is_network(module, cls)
+        and (dotted_text(node.func) or "").startswith("self.")
+    )
 
 
 @question(
@@ -184,6 +205,18 @@ def _alike(module: Module, node: cst.BaseExpression, loop: cst.For) -> bool:
     ) or any(_alike(module, value, loop) for value in values if value is not None)
 
 
+def _is_slice(module: Module, node: cst.Subscript) -> bool:
+    """Say whether an expression is one position of a dimension of a tensor: ``x[:, i]``."""
+    at = [
+        part.lower if isinstance(part, cst.Slice) else part.value
+        for part in (each.slice for each in node.slice)
+        if isinstance(part, cst.Slice | cst.Index)
+    ]
+    return inferred(module, node.value).tensor and any(
+        isinstance(each, cst.Name) and inferred(module, each).kind == "number" for each in at
+    )
+
+
 @question(circular=())
 def _items(module: Module, given: cst.BaseExpression) -> Sequence[cst.BaseExpression]:
     """Return the items of which batches of one are made, and samples of datasets."""
@@ -196,6 +229,11 @@ def _items(module: Module, given: cst.BaseExpression) -> Sequence[cst.BaseExpres
         case cst.Subscript(held, [cst.SubscriptElement(cst.Index(first)), *_]):
             if last_name(first) in ("None", "newaxis") or holds_samples(module, held):
                 return [given]
+            if _is_slice(module, given):
+                return [given]
+            inner = [held]
+        case cst.Subscript() if _is_slice(module, given):
+            return [given]
         case cst.Call(cst.Attribute(held, cst.Name(name))) if name in _KEPT:
             inner = [held]
         case cst.Call(func, [cst.Arg(first), *rest]):

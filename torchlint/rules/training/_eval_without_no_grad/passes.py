@@ -21,6 +21,14 @@ from torchlint.semantic.values.inferred import is_model_call
 _NUMBERS = ("number", "none", "bool", "str")
 
 
+def calls_trainer(module: Module, call: cst.Call) -> bool:
+    """Say whether a call reaches a function that makes backward passes itself."""
+    return any(
+        ".backward(" in where.source(function)
+        for where, function in definitions_behind.functions(module, call)
+    )
+
+
 @question(
     yes="the call runs a network over data, and switches off all training there",
     no="the call is not known to run a network without training it",
@@ -36,19 +44,18 @@ def passes_without_training(module: Module, call: cst.Call) -> bool:
     steps = [each for each in where.within(function, cst.Call) if is_step(where, each)]
     if not steps or not _runs_network(where, function):
         return False
-    value = inferred(module, call)
-    given_back = value.items if value.kind == "tuple" and value.items else (value,)
+    result = inferred(module, call)
+    given_back = result.items if result.kind == "tuple" and result.items else (result,)
     numbers = all(each.kind in _NUMBERS for each in given_back)
     if not numbers and graph_fate(module, call) >= GraphOutcome.UNKNOWN:
         return False
-    decided = Decided(where.text, where.names, reaching(where))
-    params = {
-        each.name.value: each.default
-        for each in parameters_of(function)
-        if each.default is not None
+    decided, here = (Decided(m.text, m.names, reaching(m)) for m in (where, module))
+    values: dict[str, object] = {
+        each.name.value: decided.value(each.default) for each in parameters_of(function)
     }
-    params |= bind(function, call, where.class_of(function) is not None)
-    left = {k: v for k, v in params.items() if not writes_of(where, function.body, k)}
+    for name, value in bind(function, call, where.class_of(function) is not None).items():
+        values[name] = here.value(value)
+    left = {k: v for k, v in values.items() if not writes_of(where, function.body, k)}
     given = Given(decided, left)
     return all(
         any(
