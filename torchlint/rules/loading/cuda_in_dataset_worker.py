@@ -179,9 +179,9 @@ def check_rows(node: cst.Call, module: Module) -> Iterator[Hit]:
     if dataset is None or size is None or is_name(size, "None") or number_of(module, size) == 1:
         return
     made = sole_definition(module, dataset) or dataset
-    parts = [dataset]
-    if isinstance(made, cst.Call) and module.name(made.func) in _TENSORS:
-        parts = [arg.value for arg in made.args]
+    if not isinstance(made, cst.Call):
+        return  # A parameter may be a dataset of any kind.
+    parts = [arg.value for arg in made.args] if module.name(made.func) in _TENSORS else [made]
     if any(on_device(module, each) for each in parts) and not gives_one_batch(module, node):
         yield Hit(node, message=_ROWS)
 

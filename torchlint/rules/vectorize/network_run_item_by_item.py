@@ -168,7 +168,8 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     words, severity = {"call": module.shown(node.func)}, None if alike else Severity.INFO
     if isinstance(item, cst.Subscript) and _is_slice(module, item) and _in_forward(module, node):
-        yield Hit(place, words, severity=severity, message=_FOLDED)
+        if all(_items(module, each) for each in given):
+            yield Hit(node, words, severity=severity, message=_FOLDED)
     elif next(iter(module.loops(node)), None) is loop and steps_of(module, loop):
         yield Hit(place, words, severity=severity, message=_TRAINED)
     elif not changes_for_each(module, node.func, item):
@@ -177,12 +178,8 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 def _in_forward(module: Module, node: cst.Call) -> bool:
     """Say whether a network runs in the forward pass of another."""
-    cls = module.class_of(node)
-    return (
-        cls is not None
-        and is_network(module, cls)
-        and (dotted_text(node.func) or "").startswith("self.")
-    )
+    cls, func = module.class_of(node), dotted_text(node.func) or ""
+    return cls is not None and is_network(module, cls) and func.startswith("self.")
 
 
 @question(
