@@ -306,11 +306,8 @@ def check_constants(node: cst.Return, module: Module) -> Iterator[Hit]:
         match part:
             case cst.Attribute(cst.Name("self"), cst.Name(name)):
                 value = class_attribute(module, cls, name)
-                large = (value.tensor or value.kind == "ndarray") and value.rank not in (0, 1)
-                if large and is_fixed(module, part, function):
-                    severity = Severity.INFO if value.rank is None else None
-                    words = {"what": module.shown(part)}
-                    yield Hit(part, words, severity=severity, message=_CONSTANT)
+                if (value.rank or 0) > 1 and is_fixed(module, part, function):
+                    yield Hit(part, {"what": module.shown(part)}, message=_CONSTANT)
 
 
 @rule.on(cst.Call)

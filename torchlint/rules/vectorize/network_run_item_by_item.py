@@ -104,14 +104,12 @@ from torchlint.semantic.values.classes import is_network
 from torchlint.semantic.values.inferred import inferred, is_model_call
 
 _ACCELERATOR = regex(r"cuda|device")
-_KEPT = ops.having("move") | ops.having("same") | ops.having("cast")
+_KEPT = ops.having("move") | ops.having("same") | ops.having("cast") | {"squeeze"}
 _OPENS = regex(
     r"imread\b|\bImage\.open\b|(open|load|read)_(image|img|audio|wav|video)|torchaudio\.load\b|"
     r"librosa\.load\b|\b(sf|soundfile|wavfile)\.read\b|\bread_image\b"
 )
-_SIZED = regex(
-    r"(?i)resiz|crop|\bpad|interpolate|img_?size|image_?size|chunk|segment|VideoCapture|frames?\b"
-)
+_SIZED = regex(r"(?i)resiz|crop|\bpad|interpolate|img_?size|image_?size|chunk|segment|video")
 """What gives pictures and recordings, which are of many sizes, one size; frames of a video have."""
 _FROM_DATA = ops.dotted("from-data") | {"numpy.array", "numpy.asarray"}
 _FOLDED = (
@@ -164,7 +162,8 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     here = isinstance(loop, cst.For) and module.function(loop) is module.function(node)
     place = loop if here else node
     alike = here and _alike(module, item, loop)
-    if not alike and mentions(module, _OPENS) and not mentions(module, _SIZED):
+    opens = any(_OPENS.search(module.source(module.scope(each))) for each in (node, loop))
+    if not alike and opens and not mentions(module, _SIZED):
         return
     words, severity = {"call": module.shown(node.func)}, None if alike else Severity.INFO
     if isinstance(item, cst.Subscript) and _is_slice(module, item) and _in_forward(module, node):
