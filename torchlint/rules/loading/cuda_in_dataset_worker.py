@@ -10,7 +10,9 @@ the place of one.
 Flagged: a move to the GPU, a factory with a CUDA `device`, or a call of a model on the GPU in
 `__getitem__` or `__iter__` of a dataset, in a collate function, or in a function that only these
 call. It is an error where a loader of the file runs this code in a literal number of workers above
-zero.
+zero. Also a loader over tensors that lie on the GPU, alone or in a `TensorDataset`: it takes each
+row by kernels of its own, and stacks them; batches of `torch.randperm(len(x), device=x.device)`
+index all rows at once.
 
 ## Setup
 ```python
@@ -101,7 +103,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Hit, Module, Rule, Severity, arguments_of, on_device
+from torchlint.rule import Hit, Module, Rule, Severity, arguments_of, inferred
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.tree import is_name
@@ -117,6 +119,7 @@ from torchlint.semantic.time.iterations import number_of
 from torchlint.semantic.torch.names import MOVES
 from torchlint.semantic.torch.spelling import MODEL, called
 from torchlint.semantic.values.inferred import is_model_call
+from torchlint.semantic.values.value import ACCEL, CUDA
 
 _LOADER = "torch.utils.data.DataLoader"
 _PLACES = {
@@ -182,7 +185,8 @@ def check_rows(node: cst.Call, module: Module) -> Iterator[Hit]:
     if not isinstance(made, cst.Call):
         return  # A parameter may be a dataset of any kind.
     parts = [arg.value for arg in made.args] if module.name(made.func) in _TENSORS else [made]
-    if any(on_device(module, each) for each in parts) and not gives_one_batch(module, node):
+    where = {inferred(module, each).device for each in parts}
+    if where & {ACCEL, CUDA} and not gives_one_batch(module, node):
         yield Hit(node, message=_ROWS)
 
 

@@ -18,7 +18,9 @@ row of a DataFrame (`frame.iloc[index]`, `frame.loc[key]`) where the sample take
 decoding or transforming beside. Pipelines, opened files and rows looked for beside such work are a
 hint only. So is a table of numbers that each sample parses from a text of its own (`np.loadtxt`,
 `pd.read_csv`), where nothing is decoded or transformed beside it and no part of it is asked for: in
-an array that is made once, `np.load` reads the numbers as they are.
+an array that is made once, `np.load` reads the numbers as they are. Also a sample of a dataset that
+the same code has made before, `data[i]["mask"]` behind `data[i]["image"]`, in the making of another
+sample or in a loop, unless samples are known to cost nothing.
 
 ## Setup
 ```python
@@ -128,9 +130,8 @@ from torchlint.semantic.code.flow import call_sites, writes_of
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import DISPLAYS, attr_of, keyword_of, last_name
 from torchlint.semantic.data.datasets import dataset_cost, does_work, holds_samples
-from torchlint.semantic.data.samples import collate_functions, is_fixed, sample_role
+from torchlint.semantic.data.samples import is_fixed, sample_role
 from torchlint.semantic.question import question
-from torchlint.semantic.values.inferred import class_attribute
 
 _READS = regex(
     r"^(pandas\.read_\w+|numpy\.(load|loadtxt|genfromtxt|fromfile)|torch\.load|joblib\.load|scipy\.io\.loadmat|"
@@ -166,10 +167,6 @@ _PARSED = (
     "numbers many times faster, unless they are few."
 )
 _AGAIN = "`{what}` makes the same sample a second time; keep the first."
-_CONSTANT = (
-    "each sample holds the whole of `{what}`, and the batch a copy of it for each; keep it beside "
-    "the loader."
-)
 _KEEP = "{what} is opened again for every {unit}; open it once per worker and keep it on self."
 
 rule = Rule(
@@ -287,27 +284,6 @@ def _makes_the_same(module: Module, first: cst.CSTNode, again: cst.Subscript) ->
             )
         )
     )
-
-
-@rule.on(cst.Return)
-def check_constants(node: cst.Return, module: Module) -> Iterator[Hit]:
-    """Find tensors that each sample has in full: ``return self.rows[index], self.table``."""
-    function, cls = module.function(node), module.class_of(node)
-    if function is None or cls is None or sample_role(module, node) != "sample":
-        return
-    if function.name.value != "__getitem__" or collate_functions(module):
-        return
-    match node.value:
-        case cst.Tuple(elements) | cst.Dict(elements):
-            parts = [each.value for each in elements]
-        case _:
-            return
-    for part in parts:
-        match part:
-            case cst.Attribute(cst.Name("self"), cst.Name(name)):
-                value = class_attribute(module, cls, name)
-                if (value.rank or 0) > 1 and is_fixed(module, part, function):
-                    yield Hit(part, {"what": module.shown(part)}, message=_CONSTANT)
 
 
 @rule.on(cst.Call)

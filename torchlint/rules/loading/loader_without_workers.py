@@ -10,7 +10,8 @@ asynchronous either, whatever `non_blocking` says.
 Flagged: a loader without workers whose samples are read, decoded, tokenised, augmented or masked by
 a draw for each token, as a warning where it feeds a training loop or is shuffled, as a hint
 elsewhere and for held-out data; samples of unknown cost are a hint where a training or evaluation
-loop moves the batches or Lightning does. A literal number of workers per GPU is a hint as well.
+loop moves the batches or Lightning does. Loaders of torch_geometric, which join graphs to batches
+in Python, count as costly. A literal number of workers per GPU is a hint as well.
 What `**settings` gives counts where that is a dict which is written out and only handed to calls.
 Silent in a program that trains on the CPU alone, and where a loader for evaluation is made by
 scripts without a `__main__` guard, in a project with paths of Windows: workers raise there.

@@ -6,9 +6,10 @@ Python, once per row. Rows that are already in a tensor can be taken by one inde
 `BatchSampler` as `sampler` and `batch_size=None`, or by a method `__getitems__` (PyTorch docs,
 `torch.utils.data`: "Disable automatic batching").
 
-Flagged: a `DataLoader` of 64 samples or more per batch with the default collate function over a
-`TensorDataset`, or over a dataset of the file whose `__getitem__` does nothing but index what it
-holds.
+Flagged: a training `DataLoader` of 32 samples or more per batch, without workers and with the
+default collate function, over a tensor, a `TensorDataset`, or a dataset whose `__getitem__` does
+little but index the tensors and arrays that it holds. Where the data fit, keep them on the GPU as
+a whole: `x[torch.randperm(len(x), device=x.device)[:256]]` needs no copies at all.
 
 ## Setup
 ```python
@@ -32,12 +33,12 @@ loader = DataLoader(dataset, batch_size=None, sampler=BatchSampler(RandomSampler
 ## Leave alone
 Small batches: the loader's own cost per batch outweighs its rows.
 ```python
-loader = DataLoader(TensorDataset(x, y), batch_size=16)
+loader = DataLoader(TensorDataset(x, y), batch_size=16, shuffle=True)
 ```
 
 Little data.
 ```python
-loader = DataLoader(TensorDataset(torch.ones(100, 4)), batch_size=64)
+loader = DataLoader(TensorDataset(torch.ones(100, 4)), batch_size=64, shuffle=True)
 ```
 
 A collate function that pads.
@@ -46,7 +47,7 @@ def collate(samples):
     return torch.stack([a for a, _ in samples])
 
 
-loader = DataLoader(TensorDataset(x, y), batch_size=256, collate_fn=collate)
+loader = DataLoader(TensorDataset(x, y), batch_size=256, shuffle=True, collate_fn=collate)
 ```
 
 ## Fix safety
@@ -73,6 +74,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.rule import Hit, Module, Rule, arguments_of, inferred
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.tree import has_star, is_name
@@ -88,6 +90,7 @@ from torchlint.semantic.values.inferred import class_attribute
 _LOADER = "torch.utils.data.DataLoader"
 _OWN_WAY = ("sampler", "batch_sampler", "collate_fn")
 _DATASETS = ("torch.utils.data.TensorDataset", "torch.utils.data.dataset.TensorDataset")
+_ON_DISK = regex(r"mmap|memmap|h5py|zarr|lmdb")
 _ARRAYS = ("tensor", "ndarray")
 _LARGE = 32
 _LITTLE = 1000
@@ -105,6 +108,7 @@ rule = Rule(
     effect="loader",
     triggers=(b"DataLoader", b"utils.data"),
     equivalence="rng",
+    yields_to=("TL206",),
 )
 
 
@@ -112,11 +116,9 @@ rule = Rule(
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     bound = arguments_of(module, node, _LOADER)
     size, dataset = bound.value("batch_size"), bound.value("dataset")
-    if (
-        has_star(node)
-        or dataset is None
-        or (1 if size is None else number_of(module, size) or _LARGE) < _LARGE
-    ):
+    if has_star(node) or dataset is None or size is None or is_name(size, "None"):
+        return
+    if (number_of(module, size) or _LARGE) < _LARGE:
         return
     if any(
         given is not None and not is_name(given, "None") for given in map(bound.value, _OWN_WAY)
@@ -143,6 +145,7 @@ def _gives_rows(module: Module, dataset: cst.BaseExpression) -> bool:
         found is None
         or cls is None
         or definitions_behind.method(module, value, "__getitems__") is not None
+        or _ON_DISK.search(found[0].source(cls)) is not None
     ):
         return False
     where, method = found

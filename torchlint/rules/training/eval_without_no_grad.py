@@ -15,6 +15,9 @@ there asks for gradients:
   such a name that calls `eval()` itself;
 - a model call in a training step of whose result only `.detach()` or `.data` is used, where another
   call of that model trains it: a discriminator's step needs no graph of the generator;
+- a call of a function that trains behind a flag, with the flag off, `run(model, val, train=False)`:
+  its backward pass and its optimizer's step are not made, and nothing that it returns has a use for
+  the graph;
 - a discriminator's loss that goes back through the generator, whose gradients are cleared before
   its own optimizer steps: `.detach()` what the discriminator takes;
 - whatever a function is called: a model, or a method of a network that runs it, whose output is

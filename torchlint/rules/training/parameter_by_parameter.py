@@ -11,17 +11,18 @@ parameters is to an optimizer is a new list: one group for each tensor takes thi
 
 Flagged, in code that runs every training step: a loop over parameters, a `state_dict` or a group
 whose body averages them (EMA, Polyak averaging), scales or clips gradients or weights, writes an
-update out, or adds up a norm or sum of each on the device, as penalties do, also in a
-comprehension that `sum` takes. An average or a clipping in a function that this file does not call
-counts too, for nothing but a step needs it, unless all calls in other files run once. Also,
-wherever it stands, a loop that makes a parameter group of each tensor for an optimizer of
-torch.optim. It is an `info` where nothing says that the network has many parameters: that another
-package makes it, that its constructor adds layers in a loop, or that more than thirty kernels are
-launched. Silent: `p.data = other`, which binds another tensor and launches nothing, a copy between
-the host and a device, which no list makes faster, an attribute that holds the parameters of one
-layer, perhaps a single tensor, a penalty on one part of a network, copies for a torch before 2.1,
-which has no `torch._foreach_copy_`, where what lies on CUDA has left the function, and a
-program for Apple's device alone, which has no such kernels: there a list is taken apart again.
+update out, or adds up a norm or sum of each on the device, as penalties do, also in a comprehension
+that `sum` takes. An average or a clipping in a function that this file does not call counts too,
+for nothing but a step needs it, unless all calls in other files run once. Also, wherever it stands,
+a loop that makes a parameter group of each tensor for an optimizer of torch.optim, or registers a
+hook on each parameter that clips its gradient. It is an `info` where nothing says that the network
+has many parameters: that another package makes it, that its constructor adds layers in a loop, or
+that more than thirty kernels are launched. Silent: `p.data = other`, which binds another tensor and
+launches nothing, a copy between the host and a device, which no list makes faster, an attribute
+that holds the parameters of one layer, perhaps a single tensor, a penalty on one part of a network,
+copies for a torch before 2.1, which has no `torch._foreach_copy_`, where what lies on CUDA has left
+the function, and a program for Apple's device alone, which has no such kernels: there a list is
+taken apart again.
 
 ## Setup
 ```python

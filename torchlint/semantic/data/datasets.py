@@ -73,7 +73,7 @@ def sample_cost(module: Module, loader: cst.Call) -> bool | None:
     bound = arguments_of(module, loader, DATALOADER)
     dataset, collate = bound.value("dataset"), bound.value("collate_fn")
     cost = dataset_cost(module, dataset) if dataset is not None else None
-    if collate is None or cost is True:
+    if collate is None or is_name(collate, "None") or cost is True:
         return cost
     target = inferred(module, collate).node
     work = does_work(module, target) if isinstance(target, (cst.FunctionDef, cst.Lambda)) else None
