@@ -109,6 +109,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.rule import Fix, Hit, Module, NeedImport, Replace, Rule, Safety, Severity, heat_of
 from torchlint.rules.training._parameter_by_parameter.loops import (
     ON_GRADIENTS,
@@ -148,7 +149,7 @@ _CLIPPED = (
     "A parameter without a gradient is left out, where the loop raised; where a later backward() "
     "needs the gradients (create_graph=True), it raises, for they were changed."
 )
-_CLAMPS = ("clamp", "clamp_", "clip", "clip_")
+_CLIPS = regex(r"^(clamp|clip)_?$")
 _HOOKED = (
     "each backward pass calls this in Python, and a kernel, for each parameter; before the "
     "optimizer's step, torch.nn.utils.clip_grad_value_ clips all gradients at once."
@@ -282,9 +283,13 @@ def check_hooks(node: cst.Call, module: Module) -> Iterator[Hit]:
     loop = next(iter(module.loops(node)), None)
     match node.args:
         case [cst.Arg(cst.Lambda(body=cst.Call() as work))] if isinstance(loop, cst.For):
-            count = _launches(module, loop)
-            clips = (method_called(work) or module.called(work).rpartition(".")[2]) in _CLAMPS
-            if clips and any(_networks(module, loop)) and (count is None or count > _FEW):
+            count = _launches(module, loop) or _FEW + 1
+            name = method_called(work) or module.called(work).rpartition(".")[2]
+            if (
+                _CLIPS.match(name)
+                and any(_networks(module, loop))
+                and (count is None or count > _FEW)
+            ):
                 yield Hit(node, message=_HOOKED)
 
 

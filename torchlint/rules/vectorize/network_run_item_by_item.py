@@ -88,7 +88,7 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.rule import Hit, Module, Rule, Severity
+from torchlint.rule import Hit, Module, Rule, Severity, inferred
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import assigned_value
 from torchlint.semantic.code.text import mentions
@@ -101,7 +101,7 @@ from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.changed_models import changes_for_each
 from torchlint.semantic.uses.each_item import each_item, of_earlier
 from torchlint.semantic.values.classes import is_network
-from torchlint.semantic.values.inferred import inferred, is_model_call
+from torchlint.semantic.values.inferred import is_model_call
 
 _ACCELERATOR = regex(r"cuda|device")
 _KEPT = ops.having("move") | ops.having("same") | ops.having("cast") | {"squeeze"}
@@ -109,7 +109,7 @@ _OPENS = regex(
     r"imread\b|\bImage\.open\b|(open|load|read)_(image|img|audio|wav|video)|torchaudio\.load\b|"
     r"librosa\.load\b|\b(sf|soundfile|wavfile)\.read\b|\bread_image\b"
 )
-_SIZED = regex(r"(?i)resiz|crop|\bpad|interpolate|img_?size|image_?size|chunk|segment|video")
+_SIZED = regex(r"(?i)resiz|crop|img_?size|image_?size|chunk|segment|video")
 """What gives pictures and recordings, which are of many sizes, one size; frames of a video have."""
 _FROM_DATA = ops.dotted("from-data") | {"numpy.array", "numpy.asarray"}
 _FOLDED = (
@@ -153,21 +153,28 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     given = [arg.value for arg in node.args]
     items = (item for each in given for item in _items(module, each))
-    found = ((each, each_item(module, each)) for each in items)
-    item, loop = next((pair for pair in found if pair[1]), (None, None))
-    if item is None or any(of_earlier(module, each) for each in given):
-        return
+    for item in items:
+        if (loop := each_item(module, item)) is not None:
+            if not any(of_earlier(module, each) for each in given):
+                yield from _at(module, node, item, loop)
+            return
+
+
+def _at(
+    module: Module, node: cst.Call, item: cst.BaseExpression, loop: cst.For | cst.CompFor
+) -> Iterator[Hit]:
     if module.names_in(node.func) & module.names_in(loop.target):
         return
-    here = isinstance(loop, cst.For) and module.function(loop) is module.function(node)
-    place = loop if here else node
+    home = module.scope(node)
+    here = isinstance(loop, cst.For) and module.scope(loop) is home
+    place: cst.CSTNode = loop if here else node
     alike = here and _alike(module, item, loop)
-    opens = any(_OPENS.search(module.source(module.scope(each))) for each in (node, loop))
+    opens = any(_OPENS.search(module.source(each)) for each in (home, module.scope(loop)))
     if not alike and opens and not mentions(module, _SIZED):
         return
     words, severity = {"call": module.shown(node.func)}, None if alike else Severity.INFO
     if isinstance(item, cst.Subscript) and _is_slice(module, item) and _in_forward(module, node):
-        if all(_items(module, each) for each in given):
+        if all(_items(module, arg.value) for arg in node.args):
             yield Hit(node, words, severity=severity, message=_FOLDED)
     elif next(iter(module.loops(node)), None) is loop and steps_of(module, loop):
         yield Hit(place, words, severity=severity, message=_TRAINED)
@@ -184,7 +191,7 @@ def _in_forward(module: Module, node: cst.Call) -> bool:
 @question(
     yes="each item is as large as the others", no="whether the items are of one size is not known"
 )
-def _alike(module: Module, node: cst.BaseExpression, loop: cst.For) -> bool:
+def _alike(module: Module, node: cst.BaseExpression, loop: cst.For | cst.CompFor) -> bool:
     """Say whether an expression is made of rows of a tensor or an array, or samples of a dataset,
     by a loop that goes over them or over their positions."""
     rows = [

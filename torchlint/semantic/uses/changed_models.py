@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.rule import Module
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import attr_of, last_name, method_called
+from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.uses.each_item import each_item, regions_of
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.rule import Module
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.calls import bind
 from torchlint.semantic.code.flow import call_sites
@@ -21,6 +20,7 @@ from torchlint.semantic.code.tree import (
     parameters_of,
     positional,
 )
+from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch.spelling import LOADER, called
 

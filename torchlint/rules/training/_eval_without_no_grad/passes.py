@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torchlint.rule import Module, inferred
+from torchlint.rule import Module, conditions_around, inferred
 from torchlint.semantic.code.calls import bind
-from torchlint.semantic.code.conditions import conditions_around
 from torchlint.semantic.code.decided import Decided, Given
 from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.reaching import reaching
@@ -37,10 +36,11 @@ def passes_without_training(module: Module, call: cst.Call) -> bool:
     """Say whether a function that trains behind a flag is called with the flag off, records graphs
     of a network in its loop, and nothing goes back through what it returns:
     ``run(model, data, train=False)``."""
-    found = definitions_behind.functions(module, call)
-    if len(found) != 1 or not isinstance(found[0][1], cst.FunctionDef):
-        return False
-    where, function = found[0]
+    match definitions_behind.functions(module, call):
+        case [(where, cst.FunctionDef() as function)]:
+            pass
+        case _:
+            return False
     steps = [each for each in where.within(function, cst.Call) if is_step(where, each)]
     if not steps or not _runs_network(where, function):
         return False
