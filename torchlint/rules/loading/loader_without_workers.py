@@ -11,7 +11,8 @@ Flagged: a loader without workers whose samples are read, decoded, tokenised, au
 a draw for each token, as a warning where it feeds a training loop or is shuffled, as a hint
 elsewhere and for held-out data; samples of unknown cost are a hint where a training or evaluation
 loop moves the batches or Lightning does. Loaders of torch_geometric, which join graphs to batches
-in Python, count as costly. A literal number of workers per GPU is a hint as well.
+in Python, count as costly. A single worker for such samples, and a literal number of workers per
+GPU, are hints as well.
 What `**settings` gives counts where that is a dict which is written out and only handed to calls.
 Silent in a program that trains on the CPU alone, and where a loader for evaluation is made by
 scripts without a `__main__` guard, in a project with paths of Windows: workers raise there.
@@ -197,6 +198,10 @@ _READ = (
     " The dataset keeps what the main process reads later: with workers it has to come with the "
     "batches."
 )
+_ALONE = (
+    "one worker makes all batches: where reading and decoding take longer than a step, the GPU "
+    "waits for it; try several."
+)
 _PER_GPU = (
     "workers per GPU is folklore: what helps depends on CPU cores and the cost of a "
     "sample, so measure."
@@ -262,6 +267,10 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if _per_gpu(module, workers):
         if not gives_one_batch(module, node):
             yield Hit(node, message=_PER_GPU, severity=Severity.INFO)
+        return
+    if isinstance(workers, cst.Integer) and int(workers.value, 0) == 1:
+        if _severity(module, node) is not None and sample_cost(module, node):
+            yield Hit(node, message=_ALONE, severity=Severity.INFO)
         return
     if (
         bound.open
