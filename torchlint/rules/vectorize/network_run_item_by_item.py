@@ -10,11 +10,12 @@ Flagged: the call of a network in a loop over many items where each call gets a 
 made of the loop's item (`unsqueeze(0)`, `[None]`, `torch.tensor([item])`), or one sample of a
 dataset (`dataset[i]`), and nothing of an earlier iteration goes into it; also in a function that
 such a loop calls. The finding is at the loop, and says so where the loop trains with an optimizer
-step for each item. It is an `info` where the items are not known to be of one size, as rows of a
+step for each item. In a forward pass, a part of the network that gets one slice of a tensor after
+the other, `self.encoder(clip[:, t])`: folded into the batch, all run at once. It is an `info` where the items are not known to be of one size, as rows of a
 tensor or samples of a dataset are.
 
-Silent: a network that is changed, chosen or trained otherwise in each iteration, and pictures and
-recordings in a file in which nothing brings them to one size.
+Silent: a network that is changed, chosen or trained otherwise in each iteration, scales of one
+picture, and pictures and recordings in a file in which nothing brings them to one size.
 
 ## Setup
 ```python
@@ -111,6 +112,8 @@ _OPENS = regex(
 )
 _SIZED = regex(r"(?i)resiz|crop|img_?size|image_?size|chunk|segment|video")
 """What gives pictures and recordings, which are of many sizes, one size; frames of a video have."""
+_SIZES = regex(r"scale|ratio|resolution")
+"""What people call what they make pictures of other sizes by."""
 _FROM_DATA = ops.dotted("from-data") | {"numpy.array", "numpy.asarray"}
 _FOLDED = (
     "`{call}(…)` runs for one slice after the other, though none depends on another; fold the "
@@ -163,7 +166,9 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 def _at(
     module: Module, node: cst.Call, item: cst.BaseExpression, loop: cst.For | cst.CompFor
 ) -> Iterator[Hit]:
-    if module.names_in(node.func) & module.names_in(loop.target):
+    bound = module.names_in(loop.target)
+    sizes = any(_SIZES.search(name) for name in (*bound, last_name(loop.iter)))
+    if sizes or module.names_in(node.func) & bound:
         return
     home = module.scope(node)
     here = isinstance(loop, cst.For) and module.scope(loop) is home
