@@ -11,8 +11,8 @@ made of the loop's item (`unsqueeze(0)`, `[None]`, `torch.tensor([item])`), or o
 dataset (`dataset[i]`), and nothing of an earlier iteration goes into it; also in a function that
 such a loop calls. The finding is at the loop, and says so where the loop trains with an optimizer
 step for each item. In a forward pass, a part of the network that gets one slice of a tensor after
-the other, `self.encoder(clip[:, t])`: folded into the batch, all run at once. It is an `info` where the items are not known to be of one size, as rows of a
-tensor or samples of a dataset are.
+the other, `self.encoder(clip[:, t])`: folded into the batch, all run at once. It is an `info` where
+the items are not known to be of one size, as rows of a tensor or samples of a dataset are.
 
 Silent: a network that is changed, chosen or trained otherwise in each iteration, scales of one
 picture, and pictures and recordings in a file in which nothing brings them to one size.
