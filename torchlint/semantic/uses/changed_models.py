@@ -61,12 +61,7 @@ def _changes(module: Module, region: cst.CSTNode, model: cst.BaseExpression) -> 
 
 def _handed(source: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
     """Yield what is handed to ``zip``, ``enumerate`` or the like."""
-    if isinstance(source, cst.Call) and last_name(source.func) in (
-        "zip",
-        "enumerate",
-        "list",
-        "dict",
-    ):
+    if isinstance(source, cst.Call) and last_name(source.func) in _HANDED:
         yield from (arg.value for arg in source.args)
 
 
