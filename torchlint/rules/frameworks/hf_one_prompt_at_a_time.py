@@ -101,13 +101,13 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.rule import Hit, Module, Rule, keyword_argument
-from torchlint.rules.frameworks._hf_one_prompt_at_a_time.changes import changes_for_each
-from torchlint.rules.frameworks._hf_one_prompt_at_a_time.items import each_item
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.reaching import assigned_value, uses_of
 from torchlint.semantic.code.text import mentions
 from torchlint.semantic.code.tree import attr_of, is_name, last_name, positional
+from torchlint.semantic.uses.changed_models import changes_for_each
+from torchlint.semantic.uses.each_item import each_item
 
 _TOKENIZER = regex(r"(^|_)(tok|tokeni[sz]er|processor)$")
 _ACCELERATOR = regex(r"cuda|device")

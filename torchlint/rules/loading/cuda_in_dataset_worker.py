@@ -10,7 +10,9 @@ the place of one.
 Flagged: a move to the GPU, a factory with a CUDA `device`, or a call of a model on the GPU in
 `__getitem__` or `__iter__` of a dataset, in a collate function, or in a function that only these
 call. It is an error where a loader of the file runs this code in a literal number of workers above
-zero.
+zero. Also a loader over tensors that lie on the GPU, alone or in a `TensorDataset`: it takes each
+row by kernels of its own, and stacks them; batches of `torch.randperm(len(x), device=x.device)`
+index all rows at once.
 
 ## Setup
 ```python
@@ -101,8 +103,11 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Hit, Module, Rule, Severity, arguments_of
+from torchlint.rule import Hit, Module, Rule, Severity, arguments_of, inferred
+from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.names import last_part
+from torchlint.semantic.code.tree import is_name
+from torchlint.semantic.data.loader_flow import gives_one_batch
 from torchlint.semantic.data.samples import (
     loaders_running,
     made_on_gpu,
@@ -110,9 +115,11 @@ from torchlint.semantic.data.samples import (
     uses_gpu,
     worker_count,
 )
+from torchlint.semantic.time.iterations import number_of
 from torchlint.semantic.torch.names import MOVES
 from torchlint.semantic.torch.spelling import MODEL, called
 from torchlint.semantic.values.inferred import is_model_call
+from torchlint.semantic.values.value import ACCEL, CUDA
 
 _LOADER = "torch.utils.data.DataLoader"
 _PLACES = {
@@ -127,6 +134,11 @@ _NETWORK = (
     "a network runs on the GPU in {place}, sample by sample{consequence}; compute what it gives "
     "once and keep that, or run it on whole batches in the loop."
 )
+_ROWS = (
+    "the loader takes each row of tensors on the GPU by kernels of its own, and stacks them; index "
+    "them by slices of torch.randperm(n, device=...)."
+)
+_TENSORS = ("torch.utils.data.TensorDataset", "torch.utils.data.dataset.TensorDataset")
 
 rule = Rule(
     __name__,
@@ -160,6 +172,22 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     words = {"place": _PLACES[role], "consequence": _IN_WORKERS if started else _NO_WORKERS}
     message = _NETWORK if _runs_network(module, node) else None
     yield Hit(node, words, severity=Severity.ERROR if started else None, message=message)
+
+
+@rule.call(_LOADER)
+def check_rows(node: cst.Call, module: Module) -> Iterator[Hit]:
+    """Find a loader over tensors of the GPU, of which it takes each row by itself."""
+    bound = arguments_of(module, node, _LOADER)
+    size, dataset = bound.value("batch_size"), bound.value("dataset")
+    if dataset is None or size is None or is_name(size, "None") or number_of(module, size) == 1:
+        return
+    made = sole_definition(module, dataset) or dataset
+    if not isinstance(made, cst.Call):
+        return  # A parameter may be a dataset of any kind.
+    parts = [arg.value for arg in made.args] if module.name(made.func) in _TENSORS else [made]
+    where = {inferred(module, each).device for each in parts}
+    if where & {ACCEL, CUDA} and not gives_one_batch(module, node):
+        yield Hit(node, message=_ROWS)
 
 
 def _runs_network(module: Module, node: cst.Call) -> bool:

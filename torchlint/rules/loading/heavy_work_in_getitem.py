@@ -18,7 +18,9 @@ row of a DataFrame (`frame.iloc[index]`, `frame.loc[key]`) where the sample take
 decoding or transforming beside. Pipelines, opened files and rows looked for beside such work are a
 hint only. So is a table of numbers that each sample parses from a text of its own (`np.loadtxt`,
 `pd.read_csv`), where nothing is decoded or transformed beside it and no part of it is asked for: in
-an array that is made once, `np.load` reads the numbers as they are.
+an array that is made once, `np.load` reads the numbers as they are. Also a sample of a dataset that
+the same code has made before, `data[i]["mask"]` behind `data[i]["image"]`, in the making of another
+sample or in a loop, unless samples are known to cost nothing.
 
 ## Setup
 ```python
@@ -125,8 +127,9 @@ from torchlint.base.regex import regex
 from torchlint.rule import Hit, Module, Rule, Severity, conditions_around, keyword_argument
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import call_sites, writes_of
+from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import DISPLAYS, attr_of, keyword_of, last_name
-from torchlint.semantic.data.datasets import does_work
+from torchlint.semantic.data.datasets import dataset_cost, does_work, holds_samples
 from torchlint.semantic.data.samples import is_fixed, sample_role
 from torchlint.semantic.question import question
 
@@ -163,6 +166,7 @@ _PARSED = (
     "{what} parses text for every sample of every epoch; written once as .npy, np.load reads the "
     "numbers many times faster, unless they are few."
 )
+_AGAIN = "`{what}` makes the same sample a second time; keep the first."
 _KEEP = "{what} is opened again for every {unit}; open it once per worker and keep it on self."
 
 rule = Rule(
@@ -173,7 +177,7 @@ rule = Rule(
     severity="warning",
     default=True,
     effect="sample",
-    triggers=(b"__getitem__", b"ollat"),
+    triggers=(b"__getitem__", b"ollat", b"set[", b"ds["),
     equivalence="bitwise",
 )
 
@@ -243,6 +247,43 @@ def _beside_another(module: Module, node: cst.Call) -> bool:
     block = module.parent(module.parent(node) or node)
     first = block.items[0].item if isinstance(block, cst.With) else node
     return first is not node and isinstance(first, cst.Call) and first.func.deep_equals(node.func)
+
+
+@rule.on(cst.Subscript)
+def check_again(node: cst.Subscript, module: Module) -> Iterator[Hit]:
+    """Find a sample that is made again for another part of it: ``data[i]["mask"]`` behind
+    ``data[i]["image"]``."""
+    held = node.value
+    match node.slice:
+        case [cst.SubscriptElement(cst.Index(cst.Name() | cst.BinaryOperation()))]:
+            pass
+        case _:
+            return
+    if not holds_samples(module, held) or dataset_cost(module, held) is False:
+        return
+    if sample_role(module, node) != "sample" and not module.loops(node):
+        return
+    alike = (each for each in module.within(module.scope(node), cst.Subscript))
+    if any(_makes_the_same(module, each, node) for each in alike):
+        yield Hit(node, {"what": module.shown(node)}, message=_AGAIN)
+
+
+def _makes_the_same(module: Module, first: cst.CSTNode, again: cst.Subscript) -> bool:
+    """Say whether a subscript runs before another one that is written alike, in the same iteration,
+    and means the same."""
+    suite = module.parent(module.statement(first))
+    return (
+        module.before(first, again)
+        and first.deep_equals(again)
+        and suite is not None
+        and module.is_within(again, suite)
+        and all(
+            module.is_label(one) or definitions_of(module, one) == definitions_of(module, two)
+            for one, two in zip(
+                module.within(first, cst.Name), module.within(again, cst.Name), strict=True
+            )
+        )
+    )
 
 
 @rule.on(cst.Call)

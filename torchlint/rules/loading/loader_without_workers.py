@@ -10,7 +10,9 @@ asynchronous either, whatever `non_blocking` says.
 Flagged: a loader without workers whose samples are read, decoded, tokenised, augmented or masked by
 a draw for each token, as a warning where it feeds a training loop or is shuffled, as a hint
 elsewhere and for held-out data; samples of unknown cost are a hint where a training or evaluation
-loop moves the batches or Lightning does. A literal number of workers per GPU is a hint as well.
+loop moves the batches or Lightning does. Loaders of torch_geometric, which join graphs to batches
+in Python, count as costly. A single worker for such samples, and a literal number of workers per
+GPU, are hints as well.
 What `**settings` gives counts where that is a dict which is written out and only handed to calls.
 Silent in a program that trains on the CPU alone, where a comment at the loader says what speaks
 against workers, for an evaluation also one at another loader of the project, and where a loader for
@@ -197,6 +199,10 @@ _READ = (
     " The dataset keeps what the main process reads later: with workers it has to come with the "
     "batches."
 )
+_ALONE = (
+    "one worker makes all batches: where reading and decoding take longer than a step, the GPU "
+    "waits for it; try several."
+)
 _PER_GPU = (
     "workers per GPU is folklore: what helps depends on CPU cores and the cost of a "
     "sample, so measure."
@@ -262,6 +268,10 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if _per_gpu(module, workers):
         if not gives_one_batch(module, node):
             yield Hit(node, message=_PER_GPU, severity=Severity.INFO)
+        return
+    if isinstance(workers, cst.Integer) and int(workers.value, 0) == 1:
+        if _severity(module, node) is not None and sample_cost(module, node):
+            yield Hit(node, message=_ALONE, severity=Severity.INFO)
         return
     if (
         bound.open

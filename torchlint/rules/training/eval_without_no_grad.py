@@ -15,6 +15,9 @@ there asks for gradients:
   such a name that calls `eval()` itself;
 - a model call in a training step of whose result only `.detach()` or `.data` is used, where another
   call of that model trains it: a discriminator's step needs no graph of the generator;
+- a call of a function that trains behind a flag, with the flag off, `run(model, val, train=False)`:
+  its backward pass and its optimizer's step are not made, and nothing that it returns has a use for
+  the graph;
 - a discriminator's loss that goes back through the generator, whose gradients are cleared before
   its own optimizer steps: `.detach()` what the discriminator takes;
 - whatever a function is called: a model, or a method of a network that runs it, whose output is
@@ -156,6 +159,10 @@ from torchlint.rules.training._eval_without_no_grad.inference import (
     volatile,
     works_on_host,
 )
+from torchlint.rules.training._eval_without_no_grad.passes import (
+    calls_trainer,
+    passes_without_training,
+)
 from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.text import explained
@@ -197,6 +204,10 @@ _VAIN = (
 _VAIN_NOTE = "The model that made it gets no gradients from this loss."
 _UNUSED = (
     "no gradient is computed from the result, so recording its graph is wasted; run it under "
+    "torch.no_grad()."
+)
+_PASSES = (
+    "`{call}(…)` makes no backward pass here, so recording the graphs is wasted; call it under "
     "torch.no_grad()."
 )
 _SPOKEN = regex(r"\b(?:no_grad|inference_mode|set_grad_enabled)\b")
@@ -312,6 +323,13 @@ def check_detached(node: cst.Call, module: Module) -> Iterator[Hit]:
     generator, a target."""
     if _trainable(module, node) and _only_detached(module, node):
         yield Hit(node, message=_DETACHED, fix=around(module, node, partial(_in_vain, module)))
+
+
+@rule.on(cst.Call, about=calls_trainer)
+def check_passes(node: cst.Call, module: Module) -> Iterator[Hit]:
+    """Find a pass over data that a flag keeps from training: ``run(model, val, train=False)``."""
+    if no_grad(module, node) is False and passes_without_training(module, node):
+        yield Hit(node, {"call": module.shown(node.func)}, message=_PASSES)
 
 
 # The gradients of the generator are cleared, and those of the critic.

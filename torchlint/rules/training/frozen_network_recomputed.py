@@ -9,8 +9,9 @@ pre-computed text embeddings and latents as what saves time and memory.
 
 Flagged: a call of a network that the function makes, freezes (`requires_grad_(False)`, or
 `no_grad`) and hands to nothing that trains it, in a loop of training steps: with the same input in
-every step (a warning), or with what comes straight from a loader over a dataset of this file, in
-which nothing is drawn at random, in a loop over epochs (an `info`).
+every step (a warning), or with texts or tokens of the loader's batch, by what they are called, in a
+loop over epochs (an `info`), where nothing in the file draws at random. So is a network made by
+`from_pretrained` that a `forward` runs under `no_grad` on such texts.
 
 ## Setup
 ```python
@@ -136,10 +137,15 @@ import libcst as cst
 from torchlint.rule import Hit, Module, Rule, Severity
 from torchlint.rules.training._frozen_network_recomputed.networks import (
     inputs_of,
+    is_text,
     never_trained,
     runs_network,
 )
+from torchlint.semantic.code.reaching import assigned_to
+from torchlint.semantic.code.scopes import scopes
+from torchlint.semantic.code.tree import attr_of
 from torchlint.semantic.time.loops import LoopKind, loop_kind
+from torchlint.semantic.values.classes import is_network
 
 _SAMPLES = (
     "{net} is frozen and meets the same samples in every epoch; compute its outputs once and load"
@@ -176,4 +182,19 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     elif given <= {"constant", "sample"} and any(
         loop_kind(module, each) is LoopKind.EPOCH for each in loops[1:]
     ):
+        yield Hit(node, names, severity=Severity.INFO, message=_SAMPLES)
+
+
+@rule.on(cst.Call, runs="anywhere", about=lambda module, node: attr_of(node.func) and node.args)
+def check_texts(node: cst.Call, module: Module) -> Iterator[Hit]:
+    """Find a pretrained network in another one that reads texts under ``no_grad``."""
+    cls, home = module.class_of(node), module.function(node)
+    if cls is None or home is None or home.name.value != "forward" or not is_network(module, cls):
+        return
+    made = (module.called(each) for each in assigned_to(module, node.func))
+    texts = any(arg.keyword is not None and is_text(module, arg.keyword.value) for arg in node.args)
+    trained = "requires_grad" in module.source(cls) or ".backward(" in module.text
+    pretrained = any(name.endswith(".from_pretrained") for name in made)
+    if texts and trained and pretrained and scopes(module).lexical_no_grad(node) is True:
+        names = {"net": module.shown(node.func)}
         yield Hit(node, names, severity=Severity.INFO, message=_SAMPLES)

@@ -11,17 +11,18 @@ parameters is to an optimizer is a new list: one group for each tensor takes thi
 
 Flagged, in code that runs every training step: a loop over parameters, a `state_dict` or a group
 whose body averages them (EMA, Polyak averaging), scales or clips gradients or weights, writes an
-update out, or adds up a norm or sum of each on the device, as penalties do, also in a
-comprehension that `sum` takes. An average or a clipping in a function that this file does not call
-counts too, for nothing but a step needs it, unless all calls in other files run once. Also,
-wherever it stands, a loop that makes a parameter group of each tensor for an optimizer of
-torch.optim. It is an `info` where nothing says that the network has many parameters: that another
-package makes it, that its constructor adds layers in a loop, or that more than thirty kernels are
-launched. Silent: `p.data = other`, which binds another tensor and launches nothing, a copy between
-the host and a device, which no list makes faster, an attribute that holds the parameters of one
-layer, perhaps a single tensor, a penalty on one part of a network, copies for a torch before 2.1,
-which has no `torch._foreach_copy_`, where what lies on CUDA has left the function, and a
-program for Apple's device alone, which has no such kernels: there a list is taken apart again.
+update out, or adds up a norm or sum of each on the device, as penalties do, also in a comprehension
+that `sum` takes. An average or a clipping in a function that this file does not call counts too,
+for nothing but a step needs it, unless all calls in other files run once. Also, wherever it stands,
+a loop that makes a parameter group of each tensor for an optimizer of torch.optim, or registers a
+hook on each parameter that clips its gradient. It is an `info` where nothing says that the network
+has many parameters: that another package makes it, that its constructor adds layers in a loop, or
+that more than thirty kernels are launched. Silent: `p.data = other`, which binds another tensor and
+launches nothing, a copy between the host and a device, which no list makes faster, an attribute
+that holds the parameters of one layer, perhaps a single tensor, a penalty on one part of a network,
+copies for a torch before 2.1, which has no `torch._foreach_copy_`, where what lies on CUDA has left
+the function, and a program for Apple's device alone, which has no such kernels: there a list is
+taken apart again.
 
 ## Setup
 ```python
@@ -108,6 +109,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from torchlint.base.regex import regex
 from torchlint.rule import Fix, Hit, Module, NeedImport, Replace, Rule, Safety, Severity, heat_of
 from torchlint.rules.training._parameter_by_parameter.loops import (
     ON_GRADIENTS,
@@ -144,6 +146,11 @@ _UNKNOWN = "{work} What that saves grows with the number of parameters: in a sma
 _CLIPPED = (
     "A parameter without a gradient is left out, where the loop raised; where a later backward() "
     "needs the gradients (create_graph=True), it raises, for they were changed."
+)
+_CLIPS = regex(r"^(clamp|clip)_?$")
+_HOOKED = (
+    "each backward pass calls this in Python, and a kernel, for each parameter; before the "
+    "optimizer's step, torch.nn.utils.clip_grad_value_ clips all gradients at once."
 )
 _GROUPS = (
     "one parameter group for each tensor: the optimizer runs its kernels group by group; put "
@@ -264,6 +271,23 @@ def check_sums(node: cst.For | cst.CompFor, module: Module) -> Iterator[Hit]:
     message, severity = (_UNKNOWN, Severity.INFO) if count is None else (None, None)
     place = node if isinstance(node, cst.For) else module.parent(node) or node
     yield Hit(place, {"work": Work.SUM.value}, None, severity, message, heat.why)
+
+
+@rule.method("register_hook")
+def check_hooks(node: cst.Call, module: Module) -> Iterator[Hit]:
+    """Find hooks that clip the gradient of each parameter: ``p.register_hook(lambda g:
+    torch.clamp(g, -c, c))``."""
+    loop = next(iter(module.loops(node)), None)
+    match node.args:
+        case [cst.Arg(cst.Lambda(body=cst.Call() as work))] if isinstance(loop, cst.For):
+            count = _launches(module, loop) or _FEW + 1
+            name = method_called(work) or module.called(work).rpartition(".")[2]
+            if (
+                _CLIPS.match(name)
+                and any(_networks(module, loop))
+                and (count is None or count > _FEW)
+            ):
+                yield Hit(node, message=_HOOKED)
 
 
 @rule.on(cst.For)

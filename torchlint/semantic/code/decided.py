@@ -31,7 +31,7 @@ _OPERATORS: Mapping[type[cst.BaseCompOp], Callable[[Any, Any], bool]] = {
     cst.NotIn: lambda left, right: left not in right,
 }
 _CONSTANTS = {"True": True, "False": False, "None": None}
-_UNKNOWN = object()
+UNKNOWN = object()
 
 
 class Decided:
@@ -60,18 +60,18 @@ class Decided:
             ) if self._never_none.name(name):
                 return isinstance(compares, cst.IsNot)
             case cst.Comparison(left, [cst.ComparisonTarget() as compared]):
-                values = self._value(left), self._value(compared.comparator)
-                if _UNKNOWN in values:
+                values = self.value(left), self.value(compared.comparator)
+                if UNKNOWN in values:
                     return None
                 try:
                     return _OPERATORS[type(compared.operator)](*values)
                 except TypeError:
                     return None
-        value = self._value(test)
-        return None if value is _UNKNOWN else bool(value)
+        value = self.value(test)
+        return None if value is UNKNOWN else bool(value)
 
-    def _value(self, node: cst.BaseExpression | None) -> object:
-        """Return the number, text or other constant that an expression is; `_UNKNOWN` for others,
+    def value(self, node: cst.BaseExpression | None) -> object:
+        """Return the number, text or other constant that an expression is; `UNKNOWN` for others,
         and for what may be changed."""
         match node:
             case cst.Integer() | cst.Float() | cst.SimpleString():
@@ -79,14 +79,14 @@ class Decided:
             case cst.Name("True" | "False" | "None" as word):
                 return _CONSTANTS[word]
             case cst.UnaryOperation(cst.Minus(), cst.BaseNumber() as number):
-                value = self._value(number)
-                return -value if isinstance(value, (int, float)) else _UNKNOWN
+                value = self.value(number)
+                return -value if isinstance(value, (int, float)) else UNKNOWN
             case cst.Tuple(elements) | cst.List(elements):
-                values = tuple(self._value(each.value) for each in elements)
-                return _UNKNOWN if _UNKNOWN in values else values
+                values = tuple(self.value(each.value) for each in elements)
+                return UNKNOWN if UNKNOWN in values else values
             case cst.Name():
                 return self._constant_of(node)
-        return _UNKNOWN
+        return UNKNOWN
 
     def _constant_of(self, name: cst.Name) -> object:
         """Return the one constant that a name may hold where it is read."""
@@ -96,12 +96,12 @@ class Decided:
             or any(each.kind != "assign" or not _is_plain(each.value) for each in bindings)
             or any(name.value in outer for outer in self.names.outer.values())
         ):
-            return _UNKNOWN
+            return UNKNOWN
         found = self.reaching.definitions(name)
-        values = [self._value(getattr(each, "value", None)) for each in found]
-        first = values[0] if values else _UNKNOWN
+        values = [self.value(getattr(each, "value", None)) for each in found]
+        first = values[0] if values else UNKNOWN
         same = all(type(each) is type(first) and each == first for each in values)
-        return first if same and not self._set_elsewhere(scope, name.value) else _UNKNOWN
+        return first if same and not self._set_elsewhere(scope, name.value) else UNKNOWN
 
     @functools.cached_property
     def _is_bound_by_text(self) -> bool:
@@ -114,6 +114,23 @@ class Decided:
             self._is_bound_by_text
             or outside.others_say(functools.partial(_sets, name)) is not False
         )
+
+
+class Given(Decided):
+    """Says of tests in a function whether the constants that one call gives it decide them.
+
+    Args:
+        decided: what decides tests of the function's file.
+        values: the values of parameters that the function leaves as they are.
+    """
+
+    def __init__(self, decided: Decided, values: Mapping[str, object]) -> None:
+        super().__init__(decided.text, decided.names, decided.reaching)
+        self._given = values
+
+    def _constant_of(self, name: cst.Name) -> object:
+        given = self._given.get(name.value, UNKNOWN)
+        return super()._constant_of(name) if given is UNKNOWN else given
 
 
 def _is_plain(value: cst.BaseExpression | None) -> bool:

@@ -16,7 +16,7 @@ from torchlint.semantic.code.conditions import conditions_around
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import assigned_to, definitions_of
 from torchlint.semantic.code.scopes import base_names
-from torchlint.semantic.code.tree import has_star, is_name, method_called, parameters_of
+from torchlint.semantic.code.tree import has_star, is_name, last_name, method_called, parameters_of
 from torchlint.semantic.data.samples import uses_gpu
 from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.module import Module
@@ -24,7 +24,7 @@ from torchlint.semantic.project.asked import outside_bases
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import loop_sources
 from torchlint.semantic.torch import arrays, ops
-from torchlint.semantic.torch.names import DATALOADER, SAMPLING_LOADERS
+from torchlint.semantic.torch.names import DATALOADER, GRAPH_LOADERS, SAMPLING_LOADERS
 from torchlint.semantic.values import definitions_behind
 from torchlint.semantic.values.inferred import classes_of_instance, inferred
 
@@ -38,6 +38,8 @@ _WRAPPERS = frozenset(
     for name in ("Subset", "ConcatDataset", "random_split", "dataset.Subset")
 )
 _ITERABLE = "torch.utils.data.IterableDataset"
+_DATASET = regex(r"(^|_)(ds|data_?set)$")
+_PERHAPS = ("?", "object")
 _DATASETS = frozenset(
     "torch.utils.data." + name for name in ("Dataset", "dataset.Dataset", "TensorDataset")
 )
@@ -66,12 +68,12 @@ _CHEAP_METHODS = ops.SAME_VALUES | ops.having("cast") | {"to", "astype", "copy",
 def sample_cost(module: Module, loader: cst.Call) -> bool | None:
     """Say whether fetching a sample reads files, decodes or augments (True), or only indexes memory
     (False)."""
-    if module.name(loader.func) in SAMPLING_LOADERS:
+    if module.name(loader.func) in GRAPH_LOADERS | SAMPLING_LOADERS:
         return True
     bound = arguments_of(module, loader, DATALOADER)
     dataset, collate = bound.value("dataset"), bound.value("collate_fn")
     cost = dataset_cost(module, dataset) if dataset is not None else None
-    if collate is None or cost is True:
+    if collate is None or is_name(collate, "None") or cost is True:
         return cost
     target = inferred(module, collate).node
     work = does_work(module, target) if isinstance(target, (cst.FunctionDef, cst.Lambda)) else None
@@ -107,10 +109,20 @@ def streams_samples(module: Module, dataset: cst.BaseExpression) -> bool:
 def takes_samples(module: Module, loop: cst.For) -> bool:
     """Say whether a loop goes over a dataset itself: its samples lie in memory that no loader
     pins."""
-    return any(_is_dataset(module, goes.iterated) for goes in loop_sources(module, loop))
+    return any(is_dataset_object(module, goes.iterated) for goes in loop_sources(module, loop))
 
 
-def _is_dataset(module: Module, node: cst.BaseExpression) -> bool:
+@question(yes="`{0}` gives samples of a dataset", no="`{0}` is not known to be a dataset")
+def holds_samples(module: Module, node: cst.BaseExpression) -> bool:
+    """Say whether an expression is a dataset, or is called one and not known to be anything
+    else."""
+    named = _DATASET.search(last_name(node).lower()) and inferred(module, node).kind in _PERHAPS
+    return bool(named) or is_dataset_object(module, node)
+
+
+@question(yes="`{0}` is a dataset", no="`{0}` is not known to be a dataset")
+def is_dataset_object(module: Module, node: cst.BaseExpression) -> bool:
+    """Say whether an expression is a dataset: an object of such a class, or a part of one."""
     match node:
         case cst.Call(cst.Attribute(attr=cst.Name("iter"))):
             # ``table.iter(batch_size=32)`` of Hugging Face's datasets, whose memory nobody pins.

@@ -23,7 +23,7 @@ from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import loop_sources, number_of
 from torchlint.semantic.time.loops import has_model_call, loop_kind
-from torchlint.semantic.torch.names import DATALOADER, SAMPLING_LOADERS
+from torchlint.semantic.torch.names import DATALOADER, GRAPH_LOADERS, SAMPLING_LOADERS
 from torchlint.semantic.torch.spelling import HELD_OUT, called
 from torchlint.semantic.values import definitions_behind
 from torchlint.semantic.values.definitions_behind import method, named
@@ -209,7 +209,7 @@ def makes_loader(module: Module, call: cst.Call) -> bool:
 
 def _is_torchs(module: Module, call: cst.Call) -> bool:
     name = module.name(call.func)
-    return name == DATALOADER or name in SAMPLING_LOADERS
+    return name == DATALOADER or name in GRAPH_LOADERS or name in SAMPLING_LOADERS
 
 
 def makes_itself(module: Module, call: cst.Call) -> bool:

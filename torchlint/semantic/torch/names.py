@@ -7,6 +7,9 @@ documentation pages named beside the tables, and the frameworks' own documentati
 from __future__ import annotations
 
 DATALOADER = "torch.utils.data.DataLoader"
+GRAPH_LOADERS = frozenset(("torch_geometric.loader.DataLoader", "torch_geometric.data.DataLoader"))
+"""Loaders derived from it that join graphs to a batch (torch_geometric 2.6, loader/dataloader.py:
+further keywords are its own)."""
 SAMPLING_LOADERS = frozenset(
     f"torch_geometric.loader.{name}"
     for name in "NeighborLoader LinkNeighborLoader NeighborSampler HGTLoader".split()

@@ -11,7 +11,7 @@ from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.tree import DISPLAYS, keyword_of
 from torchlint.semantic.elsewhere import Definition
 from torchlint.semantic.torch import arrays, dtypes, ops
-from torchlint.semantic.torch.names import DATALOADER, SAMPLING_LOADERS, WRAPPERS
+from torchlint.semantic.torch.names import DATALOADER, WRAPPERS
 from torchlint.semantic.values import library, methods, plain, sharing, unmoved
 from torchlint.semantic.values.tensor_types import tensor_type
 from torchlint.semantic.values.value import (
@@ -262,7 +262,7 @@ class Functions:
             known = isinstance(args[0].node, cst.ClassDef) or ":" in (args[0].name or "")
             if known:  # Its attributes are behind ``.module``; called, it is what it wraps.
                 return args[0]
-        if name in (DATALOADER, "torch_geometric.loader.DataLoader") or name in SAMPLING_LOADERS:
+        if name == DATALOADER:
             return Value("loader", node=node, name=name)
         if name.rpartition(".")[2] == "GradScaler":
             return Value("scaler", node=node)

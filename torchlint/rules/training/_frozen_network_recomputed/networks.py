@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.rule import Module, arguments_of
-from torchlint.semantic.code.calls import string
+from torchlint.rule import Module
 from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.reaching import assigned_value, definitions_of
-from torchlint.semantic.code.scopes import local_class, method_of
+from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.text import mentions
-from torchlint.semantic.code.tree import DISPLAYS, Loop, has_star
-from torchlint.semantic.data.loaders import feeding_loaders
+from torchlint.semantic.code.tree import Loop, has_star
 from torchlint.semantic.data.samples import is_fixed
 from torchlint.semantic.question import question
 from torchlint.semantic.time.autograd import no_grad
 from torchlint.semantic.torch import ops
-from torchlint.semantic.torch.names import DATALOADER
 from torchlint.semantic.uses.frozen import frozen_names
 from torchlint.semantic.uses.object_uses import written_key
 
@@ -36,11 +31,10 @@ _TEXTS = regex(r"(^|_)(ids|tokens?|prompts?|texts?|captions?)(_|$)")
 """What people call tokens, which nobody trains."""
 _CHANCE = regex(
     r"\bRandom\w+\(|RandAugment|AutoAugment|TrivialAugment|AugMix|Jitter|albumentations|imgaug"
-    r"|\baug(ment\w*)?\b|random_crop|random_flip|tokenizer\.mask",
+    r"|\baug(ment\w*)?\b|\brandom\.(?!seed|shuffle|sample)\w+\(|\brandint\(|\bchoice\(|tokenizer\.mask|mlm",
     re.IGNORECASE,
 )
 """Signs that a file changes samples at random."""
-_DRAWS = regex(r"\brandom\b|\brand\w*\(|\bchoice\(|\bshuffle\(", re.IGNORECASE)
 _KEPT = ops.having("same") | ops.having("move") | ops.having("cast")
 
 
@@ -128,13 +122,14 @@ def _input(module: Module, node: cst.BaseExpression, loop: cst.For) -> str:
         case cst.Subscript() if (key := written_key(node)) is not None and isinstance(
             node.value, cst.Name
         ):
-            return _batch_part(module, node.value, str(key), loop)
+            alone = definitions_of(module, node.value) == [loop] and is_text(module, str(key))
+            return "sample" if alone else "other"
         case cst.Name():
             if _stays(module, node, loop):
                 return "constant"
             made = definitions_of(module, node)
             if made == [loop]:
-                return _batch_part(module, node, "", loop)
+                return "sample" if is_text(module, node.value) else "other"
             only = made[0] if len(made) == 1 else None
             if isinstance(only, cst.Assign) and module.is_within(only, loop):
                 return _input(module, only.value, loop)
@@ -177,63 +172,7 @@ def _only_handed(module: Module, use: cst.Name) -> bool:
     return kept and call is not None and runs_network(call) is not None
 
 
-def _batch_part(module: Module, name: cst.Name, key: str, loop: cst.For) -> str:
-    """Return what a part of the batch is, by the dataset's ``__getitem__``."""
-    if definitions_of(module, name) != [loop]:
-        return "other"
-    if not key and isinstance(loop.target, DISPLAYS):
-        at = [getattr(each.value, "value", None) for each in loop.target.elements]
-        key = str(at.index(name.value)) if name.value in at else ""
-    fetch = _fetch(module, name)
-    if fetch is None or mentions(module, _CHANCE):
-        return "other"
-    cls = module.class_of(fetch)
-    if cls is None or _DRAWS.search(module.source(cls)):
-        return "other"
-    index = {param.name.value for param in fetch.params.params[1:]}
-    given = [_returned_under(each, key) for each in module.within(fetch.body, cst.Return)]
-    fixed = bool(given) and all(
-        each is not None
-        and is_fixed(module, each, fetch)
-        and not index & module.names_in(each)
-        and not _binds_any(module, each, fetch)
-        for each in given
-    )
-    return "constant" if fixed else "sample"
-
-
-def _binds_any(module: Module, node: cst.BaseExpression, fetch: cst.FunctionDef) -> bool:
-    """Say whether a function binds one of the names in an expression."""
-    reads = module.names_in(node) - {"self"}
-    return any(writes_of(module, fetch, read) for read in reads)
-
-
-def _returned_under(each: cst.CSTNode, key: str) -> cst.BaseExpression | None:
-    """Return what a ``return {…}`` or ``return a, b`` gives under a key."""
-    value = each.value if isinstance(each, cst.Return) else None
-    if isinstance(value, cst.Dict):
-        for element in value.elements:
-            if isinstance(element, cst.DictElement) and string(element.key) == key:
-                return element.value
-    if isinstance(value, cst.Tuple) and key.isdigit() and int(key) < len(value.elements):
-        return value.elements[int(key)].value
-    return None
-
-
-def _fetch(module: Module, batch: cst.Name) -> cst.FunctionDef | None:
-    """Return the ``__getitem__`` of the one class of this file whose samples a batch holds."""
-    found: set[cst.FunctionDef | None] = set()
-    for loader in feeding_loaders(module, batch):
-        bound = arguments_of(module, loader, DATALOADER)
-        if bound.value("collate_fn") is not None:
-            return None
-        found.update(_getters(module, bound.value("dataset")))
-    return found.pop() if len(found) == 1 else None
-
-
-def _getters(
-    module: Module, dataset: cst.BaseExpression | None
-) -> Iterator[cst.FunctionDef | None]:
-    made = assigned_value(module, dataset) if isinstance(dataset, cst.Name) else dataset
-    cls = local_class(module, made.func) if isinstance(made, cst.Call) else None
-    yield method_of(module, cls, "__getitem__") if cls is not None else None
+def is_text(module: Module, word: str) -> bool:
+    """Say whether what is called so are texts or their tokens, which this file changes in no way
+    at random."""
+    return _TEXTS.search(word) is not None and not mentions(module, _CHANCE)

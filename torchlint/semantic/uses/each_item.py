@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.rule import Module
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import call_sites
 from torchlint.semantic.code.names import dotted_text
@@ -20,6 +19,7 @@ from torchlint.semantic.code.tree import (
     parameters_of,
     positional,
 )
+from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch.spelling import LOADER, called
 
@@ -37,20 +37,29 @@ _Each = cst.For | cst.CompFor
     yes="it is made of one item of a loop over many",
     no="`{0}` is not known to be made of one item of a loop over many, and of no earlier iteration",
 )
-def each_item(module: Module, node: cst.BaseExpression) -> bool:
-    """Say whether an expression is made of the item of a loop over many, in this function or in
-    one that calls it with such an item, and of nothing that an earlier iteration made."""
+def each_item(module: Module, node: cst.BaseExpression) -> _Each | None:
+    """Return the loop over many of whose item an expression is made, in this function or in one
+    that calls it with such an item, where nothing in it is of an earlier iteration; else None."""
     found = _Origins(module, node)
     if found.earlier:
-        return False
-    return any(_over_many(module, loop) for loop in found.loops) or any(
-        _given_items(module, function, names) for function, names in found.parameters.items()
+        return None
+    loops = (loop for loop in found.loops if _over_many(module, loop))
+    given = (
+        loop
+        for function, names in found.parameters.items()
+        for each in _given(module, function, names)
+        if (loop := each_item(module, each))
     )
+    return next(loops, None) or next(given, None)
 
 
-def _given_items(module: Module, function: cst.FunctionDef, names: set[str]) -> bool:
-    given = (module.bind(function, site) for site in call_sites(module, function))
-    return any(each_item(module, args[name]) for args in given for name in names if name in args)
+def _given(
+    module: Module, function: cst.FunctionDef, names: set[str]
+) -> Iterator[cst.BaseExpression]:
+    """Yield what the calls of a function give some of its parameters."""
+    for site in call_sites(module, function):
+        args = module.bind(function, site)
+        yield from (args[name] for name in names if name in args)
 
 
 def regions_of(
@@ -64,12 +73,15 @@ def regions_of(
     found = _Origins(module, node)
     yield from ((loop.body, beside) for loop in found.loops if isinstance(loop, cst.For))
     for function in found.parameters.keys() - seen:
+        names = found.parameters[function]
+        if not any(each_item(module, each) for each in _given(module, function, names)):
+            continue
         yield function.body, beside
         for site in call_sites(module, function):
             args = module.bind(function, site)
             inner = beside if dotted_text(beside) in args else _wrapped(module, beside)
             outer = args.get(dotted_text(inner) or "", inner)
-            for name in found.parameters[function] & args.keys():
+            for name in names & args.keys():
                 yield from regions_of(module, args[name], outer, seen | {function})
 
 
@@ -174,3 +186,11 @@ def _is_handful(module: Module, bound: cst.BaseExpression) -> bool:
         params = parameters_of(scope)
         bound = next((p.default for p in params if p.name.value == bound.value), None) or bound
     return isinstance(bound, cst.Integer) and bound.evaluated_value < _HANDFUL
+
+
+@question(
+    yes="`{0}` may hold what an earlier iteration made", no="no earlier iteration goes into `{0}`"
+)
+def of_earlier(module: Module, node: cst.BaseExpression) -> bool:
+    """Say whether an expression may hold what an earlier iteration of a loop around it made."""
+    return _Origins(module, node).earlier

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.rule import Module
-from torchlint.rules.frameworks._hf_one_prompt_at_a_time.items import each_item, regions_of
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import attr_of, last_name, method_called
+from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
+from torchlint.semantic.uses.each_item import each_item, regions_of
 
 _PARTS = frozenset(
     "parameters named_parameters state_dict modules named_modules children named_children "
@@ -61,12 +61,7 @@ def _changes(module: Module, region: cst.CSTNode, model: cst.BaseExpression) -> 
 
 def _handed(source: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
     """Yield what is handed to ``zip``, ``enumerate`` or the like."""
-    if isinstance(source, cst.Call) and last_name(source.func) in (
-        "zip",
-        "enumerate",
-        "list",
-        "dict",
-    ):
+    if isinstance(source, cst.Call) and last_name(source.func) in _HANDED:
         yield from (arg.value for arg in source.args)
 
 
