@@ -111,6 +111,7 @@ NOTES = [
     ("TL507", "that backward pass raises"),
     ("TL509", "skipped instead of decayed"),
     ("TL601", "round differently in the last place"),
+    ("TL602", "as it was before the loop"),
     ("TL602", "in the side not taken"),
     ("TL603", "stay alive until the loop ends"),
     ("TL604", "read before the first iteration"),
