@@ -76,6 +76,7 @@ NOTES = [
     ("TL112", "has tensors of its own"),
     ("TL113", "memory grows with the loop"),
     ("TL113", "whose memory fills with it"),
+    ("TL113", "it now keeps a copy"),
     ("TL113", "has to be another tensor in each step"),
     ("TL113", "the list is left with tensors of the device"),
     ("TL113", "no longer takes a graph along"),
