@@ -46,6 +46,7 @@ _FORMS = regex(r"numpy\.\w+$|builtins\.(bool|float|int|list|tuple)$")
 _TYPES = ("numpy.int64", "numpy.float32", "builtins.int", "builtins.float")
 _HELD = "Until the loop has ended the list keeps what is on the device, whose memory fills with it."
 _SAME = "What it keeps has to be another tensor in each step, as torch's functions give."
+_CLONED = "Without a GPU the list had a tensor that may change later; it now keeps a copy."
 NO_GRAPH = "What is kept no longer takes a graph along."
 _LEFT = (
     "Where the program does not go on at the line after the loop (an exception, an interrupted "
@@ -280,6 +281,8 @@ def _kept_on_device(
             kept = method_call(kept, "clone")
         elif not fresh_per_iteration(module, bare):
             notes.append(_SAME)
+    if method_called(kept) == "clone":
+        notes.append(_CLONED)
     # What NumPy takes has no graph.
     plain = ".numpy()" in row and "detach()" not in row
     if not plain and inferred(module, copy.tensor).grad is not False:
