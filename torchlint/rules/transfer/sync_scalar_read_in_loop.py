@@ -138,7 +138,7 @@ loss.item()`) runs after the loop, on tensors kept until then, and before what l
 then: that is safe where the meter's class only computes its own attributes, and where the line
 itself raises nothing: an index past the end, a key that lacks or a division by zero would raise
 after the loop.
-What an evaluation prints stays.
+The progress bar of an evaluation is redrawn every 50 steps; what an evaluation prints stays.
 
 No fix is safer than that of another read right beside it, with no run of a model between them: the
 step waits for that anyway. Where that has no fix, as where a function or an object of the project
@@ -196,6 +196,7 @@ from torchlint.rules.transfer._sync_scalar_read_in_loop.deferred_reads import (
     LOGGED_EVERY_N,
     Deferred,
     kept_on_device,
+    rarely_shown,
     read_after_loop,
     read_together,
     read_where_used,
@@ -328,7 +329,7 @@ SELECTED = (
     "use it on the device."
 )
 _OF_TORCH = ops.dotted("torch")
-_LATER = (kept_on_device, read_after_loop, read_where_used)
+_LATER = (kept_on_device, read_after_loop, read_where_used, rarely_shown)
 
 
 @rule.on(cst.Call, cst.Subscript, cst.FormattedString, cst.BinaryOperation)

@@ -12,7 +12,7 @@ import libcst as cst
 from torchlint.base.records import frozen
 from torchlint.fixes.after_loop import kept_for_later, numbers_of, rare_reads_as_numbers
 from torchlint.fixes.expressions import detached, method_call
-from torchlint.fixes.log_every_n import log_every_n
+from torchlint.fixes.log_every_n import log_every_n, logged_every
 from torchlint.fixes.reads_together import stacked_safely
 from torchlint.rule import (
     Fix,
@@ -33,7 +33,7 @@ from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.text import remarked
 from torchlint.semantic.code.tree import DISPLAYS, components, root_of
-from torchlint.semantic.data.per_step_use import LOG_EVERY
+from torchlint.semantic.data.per_step_use import LOG_EVERY, log_lines, redraws_bar
 from torchlint.semantic.device.host_reads import HostRead, number_kind, scalar_reads
 from torchlint.semantic.torch.spelling import LOSS, called
 from torchlint.semantic.uses.accumulators import (
@@ -74,6 +74,10 @@ _NO_MPS = "On an accelerator without float64 (MPS) the sum raises."
 _ROUNDED = "The sum is rounded to the tensor's own dtype at each step."
 LOGGED_EVERY_N = (
     f"Only every {LOG_EVERY}th step is logged, and the last where the loop tells which it is."
+)
+_REDRAWN = (
+    f"The bar is redrawn every {LOG_EVERY}th step only, and in the last where the loop tells "
+    "which it is."
 )
 _ONCE = "A division by zero gives inf or nan instead of an error."
 _HELD = "Between the uses the name holds a tensor, for a debugger too."
@@ -632,6 +636,21 @@ def _plain_reads(module: Module, node: cst.BaseExpression) -> Iterator[HostRead]
         scalar = inferred(module, read.tensor).rank == 0 and detachable(module, read.tensor)
         if read.node is node and read.how == "item" and scalar:
             yield read
+
+
+def rarely_shown(module: Module, read: HostRead) -> Deferred | None:
+    """Return the fix by which a progress bar, ``bar.set_postfix(loss=loss.item())``, is redrawn
+    every N steps; None where the lines beside it show more than a bar."""
+    line = module.small_statement(read.node)
+    call = line.value if isinstance(line, cst.Expr) else None
+    found = log_lines(module, call) if isinstance(call, cst.Call) else None
+    if found is None:
+        return None
+    calls = [each.value for one in found.lines for each in one.body if isinstance(each, cst.Expr)]
+    if not all(isinstance(each, cst.Call) and redraws_bar(module, each) for each in calls):
+        return None
+    title = f"Redraw the bar every {LOG_EVERY} steps"
+    return Deferred(logged_every(LOG_EVERY, found), title, _REDRAWN)
 
 
 def _without_dimension(
