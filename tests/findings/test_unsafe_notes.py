@@ -79,7 +79,6 @@ NOTES = [
     ("TL201", "draw from the workers' seeds"),
     ("TL202", "cannot be swapped out"),
     ("TL203", "drew random numbers"),
-    ("TL114", "the device's generator"),
     ("TL116", "no longer raise"),
     ("TL208", "the shuffled order"),
     ("TL305", "Needs NCCL"),
