@@ -122,6 +122,7 @@ from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import is_compiled
 from torchlint.semantic.code.tree import is_name
+from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import (
     is_structural,
     iteration_count,
@@ -495,13 +496,14 @@ def _picks(module: Module, node: cst.Subscript, index: cst.Name) -> bool:
     return any(bool(spelled_alike(module, item, index)) for item in node.slice)
 
 
-def _works(module: Module, body: cst.CSTNode, part: cst.CSTNode, depth: int = 3) -> bool:
+@question(circular=False)
+def _works(module: Module, body: cst.CSTNode, part: cst.CSTNode) -> bool:
     """Say whether a tensor operation is done on a part: arithmetic, a torch function, a layer, one
     of its methods, a function of this file, or a copy into another tensor."""
-    return any(_operates(module, use, body, depth) for use in spelled_alike(module, body, part))
+    return any(_operates(module, use, body) for use in spelled_alike(module, body, part))
 
 
-def _operates(module: Module, use: cst.CSTNode, body: cst.CSTNode, depth: int) -> bool:
+def _operates(module: Module, use: cst.CSTNode, body: cst.CSTNode) -> bool:
     node, above = use, module.parent(use)
     while isinstance(
         above, (cst.Subscript, cst.Index, cst.SubscriptElement, cst.Element, cst.Tuple, cst.List)
@@ -515,8 +517,8 @@ def _operates(module: Module, use: cst.CSTNode, body: cst.CSTNode, depth: int) -
             return isinstance(call, cst.Call) and _computes(module, call)
         case cst.Attribute(attr=cst.Name(method)):
             return isinstance(module.parent(above), cst.Call) and method not in _HOST
-        case cst.Assign([cst.AssignTarget(cst.Name() as name)]) if depth:
-            return _works(module, body, name, depth - 1)
+        case cst.Assign([cst.AssignTarget(cst.Name() as name)]):
+            return _works(module, body, name)
         case cst.Assign([cst.AssignTarget(cst.Subscript(into))], value):
             return value is node and bool(on_device(module, into))
     return False
