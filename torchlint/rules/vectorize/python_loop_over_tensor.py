@@ -11,12 +11,11 @@ over `range()` of one of its sizes or of the batch's with an index into it, or o
 index into another dimension than the first (`pred[:, i]` for each class), or over classes with a
 comparison of a tensor with each, where torch operations (and numbers of the host) are all that the
 body does and no iteration needs another one; sums, lists that grow and branches are no needs.
-Further a loop that counts elements or writes them into a tensor one by one, greedy suppression of
-boxes, a recurrent cell or layer that gets one step after another though all its inputs are there
-before the loop, and, as info, modules of one kind that get the same input one after another. For
-every sample, too: nested loops over the sizes of an array that write it element by element, and use
-nothing but Python's and NumPy's functions; as info, loops over labels that write to all places of
-each.
+Further a loop that counts elements or writes them into a tensor one by one, a recurrent cell or
+layer that gets one step after another though all its inputs are there before the loop, and, as
+info, modules of one kind that get the same input one after another. For every sample, too: nested
+loops over the sizes of an array that write it element by element, and use nothing but Python's and
+NumPy's functions; as info, loops over labels that write to all places of each.
 
 ## Setup
 ```python
@@ -114,7 +113,6 @@ from torchlint.rules.vectorize._python_loop_over_tensor.bodies import (
 from torchlint.rules.vectorize._python_loop_over_tensor.iterations import (
     recurrent_layer,
     same_modules_one_by_one,
-    suppresses,
 )
 from torchlint.rules.vectorize._python_loop_over_tensor.pixels import maps_labels, writes_pixels
 from torchlint.semantic.code.bindings import sole_definition
@@ -182,10 +180,6 @@ _STEPS = (
     "A Python loop hands {layer} one step after another, though all its inputs are there before; "
     "torch.nn.{layer} runs the whole sequence in one call."
 )
-_SUPPRESSION = (
-    "Non-maximum suppression box by box in Python; torchvision.ops.nms or batched_nms does it in "
-    "one kernel."
-)
 _HOST = (
     ops.having("reads")
     | ops.having("move")
@@ -207,7 +201,7 @@ rule = Rule(
     severity="warning",
     default=True,
     effect="launch",
-    triggers=(b"for ", b"while "),
+    triggers=(b"for ",),
     yields_to=("TL604",),
     runs="hot",
 )
@@ -280,13 +274,6 @@ def check_steps(node: cst.For, module: Module) -> Iterator[Hit]:
     layer = recurrent_layer(module, node) if count is None or count > _FEW else ""
     if layer and not is_structural(module, node):
         yield Hit(node, {"layer": layer}, message=_STEPS)
-
-
-@rule.on(cst.While)
-def check_suppression(node: cst.While, module: Module) -> Iterator[Hit]:
-    """Find boxes that suppress others one by one."""
-    if suppresses(module, node):
-        yield Hit(node, message=_SUPPRESSION)
 
 
 def _says_it(module: Module, outer: _Loop, inner: _Loop) -> bool:
