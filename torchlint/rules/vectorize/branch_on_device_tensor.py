@@ -73,10 +73,10 @@ if weight.abs().max() > 10:
 ```
 
 ## Fix safety
-Safe: elements that a loop does nothing with but test and read come from a copy on the host, made
-once before the loop; so does an element of a tensor that is older than the loop. Unsafe where more
-becomes of the tensor than is known. A branch gets no fix: `torch.where` computes both sides, and a NaN or
-infinity in the side not taken can reach the gradients.
+Unsafe: `torch.where` computes both sides, and a NaN or infinity in the side not taken can reach the
+gradients. Safe: elements that a loop does nothing with but test and read come from a copy on the
+host, made once before the loop; so does an element of a tensor that is older than the loop, unless
+the loop may change that tensor.
 
 ## Measure
 Timed is one call of `train()`. On a CPU no gain is expected but a small loss, for `torch.where`
@@ -96,18 +96,23 @@ import libcst as cst
 
 from torchlint.fixes.before_loop import brought_to_host, elements_on_host
 from torchlint.rule import (
+    Fix,
     Grade,
     Hit,
     Module,
+    NeedImport,
+    Replace,
     Rule,
+    Safety,
     Severity,
     heat_of,
     inferred,
     on_device,
     wait_for,
 )
+from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.code.tree import method_called
+from torchlint.semantic.code.tree import components, is_name, method_called
 from torchlint.semantic.code.truth import ASKING, TESTS, asked_for_truth
 from torchlint.semantic.code.updates import is_step
 from torchlint.semantic.code.warned import is_warning, only_warns
@@ -224,8 +229,10 @@ def _judge(module: Module, leaves: list[cst.BaseExpression], word: str) -> Itera
         return
     stop = _stop(module, test, holder)
     fix = None
+    if stop is None and isinstance(holder, cst.If) and holder.test is test:
+        fix = _fix(module, holder, test)
     loop = module.loop(test)
-    if stop is None and isinstance(loop, cst.For):
+    if fix is None and stop is None and isinstance(loop, cst.For):
         together = host_loop(module, loop)
         if together is not None and test in together.passed:
             fix = brought_to_host(module, together)
@@ -390,3 +397,57 @@ def _tells(module: Module, node: cst.BaseExpression) -> bool:
     if isinstance(node, cst.Call):
         return is_warning(module.names, node) or module.called(node) == "builtins.print"
     return isinstance(node, cst.BaseString)
+
+
+def _fix(module: Module, node: cst.If, test: cst.BaseExpression) -> Fix | None:
+    """Return the two-way select for ``if c: a = f(a)`` (``else: a = g(a)``) over tensors of the
+    same shape."""
+    taken = _select(node.body)
+    other = _select(node.orelse.body) if isinstance(node.orelse, cst.Else) else None
+    if (
+        taken is None
+        or (node.orelse is not None and other is None)
+        or inferred(module, test).rank != 0
+    ):
+        return None
+    name = taken.targets[0].target
+    assert isinstance(name, cst.Name)
+    otherwise = other.value if other is not None else name
+    if other is not None and not other.targets[0].target.deep_equals(name):
+        return None
+    sides = [taken.value] if other is None else [taken.value, otherwise]
+    if not all(
+        inferred(module, side).tensor and _scaled(module, side, name.value) for side in sides
+    ):
+        return None
+    torch = name_for_module(module, "torch", "torch")
+    select = cst.Call(
+        cst.parse_expression(f"{torch}.where"), [*map(cst.Arg, (test, taken.value, otherwise))]
+    )
+    new = cst.SimpleStatementLine([taken.with_changes(value=select)])
+    note = (
+        "Both sides are computed; a NaN or infinity in the side not taken can reach the gradients."
+    )
+    edits, title = (
+        (Replace(node, new), NeedImport("torch", torch)),
+        "Select with torch.where on the device",
+    )
+    return Fix(edits, Safety.UNSAFE, title, note)
+
+
+def _select(suite: cst.BaseSuite) -> cst.Assign | None:
+    match suite:
+        case cst.IndentedBlock([cst.SimpleStatementLine([cst.Assign([target]) as only])]):
+            return only if isinstance(target.target, cst.Name) else None
+    return None
+
+
+def _scaled(module: Module, node: cst.BaseExpression, name: str) -> bool:
+    """Say whether an expression is plain arithmetic on one tensor and numbers: of its shape, and
+    without effects."""
+    return all(
+        isinstance(each, (cst.Integer, cst.Float))
+        or is_name(each, name)
+        or (isinstance(each, cst.Name) and inferred(module, each).kind == "number")
+        for each in components(node, cst.BinaryOperation, cst.Minus, cst.Plus)
+    )
