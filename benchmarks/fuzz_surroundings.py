@@ -37,6 +37,7 @@ from tests.fixes import (
     test_masked_fixes_run,
     test_no_grad_blocks_run,
     test_reads_together_run,
+    test_vector_forms_run,
 )
 from torchlint.base.finding import FileReport, NoteKind, Safety
 from torchlint.catalog.manual import code_blocks
@@ -164,6 +165,7 @@ def _tested() -> Iterator[Example]:
     for name, (body, *_) in {**masked.SAFE, **masked.UNSAFE, **masked.LEFT}.items():
         yield Example("TL107", name, "", masked.HEAD + body)
     for code, place, programs in (
+        ("TL601", test_vector_forms_run, test_vector_forms_run.NEW),
         ("TL601", test_host_loops_run, test_host_loops_run.COPIED),
         ("TL101", test_host_elements_run, test_host_elements_run.COPIED),
         ("TL101", test_reads_together_run, test_reads_together_run.TOGETHER),

@@ -101,6 +101,7 @@ NOTES = [
     ("TL504", "What the loop moves elsewhere"),
     ("TL507", "that backward pass raises"),
     ("TL509", "skipped instead of decayed"),
+    ("TL601", "round differently in the last place"),
     ("TL602", "in the side not taken"),
     ("TL603", "stay alive until the loop ends"),
     ("TL604", "read before the first iteration"),

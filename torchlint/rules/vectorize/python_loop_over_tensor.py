@@ -72,9 +72,12 @@ class Split(nn.Module):
 ```
 
 ## Fix safety
-Safe: tensors of which a loop only compares, selects and counts elements, to read the results on the
-host, are copied there once before it. Other loops get no fix: which operation does the work depends
-on the loop, sums are made in another order then, and all iterations are in memory at once.
+Unsafe: a loop that adds up or writes what elementwise operations and reductions make of
+each part becomes the same operations on the whole tensors, with the dimensions moved on by one:
+sums are made in another order, and all iterations are in memory at once; what a test of each part
+chooses to add or to bind, `torch.where` chooses from both. Safe: tensors of which a loop only
+compares, selects and counts elements, to read the results on the host, are copied there once before
+it. Other loops get no fix: which operation does the work depends on the loop.
 
 ## Measure
 Timed are one forward and one backward pass of the loss. A gain is expected on a CPU and on a GPU:
@@ -115,6 +118,7 @@ from torchlint.rules.vectorize._python_loop_over_tensor.iterations import (
     same_modules_one_by_one,
 )
 from torchlint.rules.vectorize._python_loop_over_tensor.pixels import maps_labels, writes_pixels
+from torchlint.rules.vectorize._python_loop_over_tensor.vector_forms import vector_form
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.names import dotted_text
@@ -217,7 +221,9 @@ def check(node: _Loop, module: Module) -> Iterator[Hit]:
     place = node if isinstance(node, cst.For) else _holder(module, node)
     fix = None
     if isinstance(node, cst.For):
-        together = host_loop(module, node)
+        counts = _ranged(module, node.iter)
+        fix = vector_form(module, node, bool(counts) and is_size(module, counts[-1]))
+        together = host_loop(module, node) if fix is None else None
         if together is not None and together.alone:
             fix = brought_to_host(module, together)
     yield Hit(place, message=found, severity=severity, fix=fix)
