@@ -43,10 +43,9 @@ _HEAD = regex(r"\nrule\b[^=\n]*=\s*Rule\(.*?\n\)(?=\n|\Z)", re.DOTALL)
 pattern that begins with a place or with a choice."""
 _SAFETY = regex(r"Safety\.(SAFE|UNSAFE|SUGGESTION)\b")
 _ASSUMES = regex(r"assumes=\{")
-_BESIDE = regex(r"\nfrom [\w.]*\.(_[a-z]\w*(?:\.\w+)?|fixes\.\w+_loop) import(?: (\w+))?")
+_BESIDE = regex(r"\nfrom [\w.]*\.(_[a-z]\w*(?:\.\w+)?) import(?: (\w+))?")
 _BINDING = regex(r"\nrule\b")
 _QUOTES = '"""'
-_PACKAGE = os.path.dirname(os.path.dirname(__file__))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,16 +186,13 @@ def _kinds(text: str, start: int) -> Iterator[str]:
             if "#" not in before and not before[-1:].isidentifier():
                 # Where the project shows that an assumption does not hold, the fix is unsafe.
                 yield found[1] if pattern is _SAFETY else "UNSAFE"
-    if "safe_unless(" in text:
-        yield from ("SAFE", "UNSAFE")
 
 
 def _kinds_beside(text: str, start: int, family: str, seen: set[str]) -> Iterator[str]:
     """Yield the names of the kinds of fix in the files and folders with ``_`` in front that a rule
     file imports from the folder of its family, and that these import."""
     for found in _BESIDE.finditer(f"\n{text[start:]}"):
-        home = _PACKAGE if found[1].startswith("fixes.") else family
-        beside = os.path.join(home, *found[1].split("."))
+        beside = os.path.join(family, *found[1].split("."))
         for helper in (f"{beside}.py", os.path.join(beside, f"{found[2]}.py")):
             if helper not in seen and os.path.isfile(helper):
                 seen.add(helper)
