@@ -88,13 +88,31 @@ class FileEdits:
 
 
 @frozen
+class Uses:
+    """Uses of an import that a fix takes away, of which some are left.
+
+    Args:
+        name: stands for the import.
+        gone: which of its uses go.
+        every: how many there are.
+        edits: what takes the import away.
+    """
+
+    name: str
+    gone: frozenset[int]
+    every: int
+    edits: tuple[Edit, ...]
+
+
+@frozen
 class TextFix:
     """A fix as text edits that apply together or not at all.
 
     `title` says what is done; `note` (unsafe fixes) what it changes. `withheld`, where set, is the
     reason why the engine will not apply it although it is offered (a comment inside the edited
-    span, say). `elsewhere` are its edits in other files. `assumes` names what it takes for
-    granted of the project.
+    span, say). `elsewhere` are its edits in other files. `uses` are those of imports that it takes
+    away: fixes that take the last ones together leave an import behind. `assumes` names what it
+    takes for granted of the project.
     """
 
     safety: Safety
@@ -103,6 +121,7 @@ class TextFix:
     note: str = ""
     withheld: str = ""
     elsewhere: tuple[FileEdits, ...] = ()
+    uses: tuple[Uses, ...] = ()
     assumes: tuple[str, ...] = ()
 
 

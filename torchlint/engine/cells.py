@@ -79,7 +79,11 @@ class Cells:
     def contained(
         self, text: str, findings: Iterable[Finding], python: ast.Module | None
     ) -> Iterator[Finding]:
-        """Yield the findings; a fix that would reach beyond cells of Python is withheld."""
+        """Yield the findings; a fix that would reach beyond cells of Python is withheld.
+
+        An import that a fix leaves without a use stays where the cell would show something else
+        without it.
+        """
         ends = _last_statements(self.layout(text), python)
         for finding in findings:
             if finding.fix is None or not finding.fix.edits:
@@ -91,6 +95,8 @@ class Cells:
                 edit = self._trimmed(edit, place)
                 last = ends.get(place.row)
                 here = self._problem(edit, place, last)
+                if here == _SHOWN and last and last.imports and len(finding.fix.edits) > 1:
+                    continue
                 problem = problem or here
                 edits.append(edit)
             if finding.fix.elsewhere:
@@ -279,6 +285,7 @@ class _Last:
     span: Span
     shows: bool
     hides: bool
+    imports: bool
 
 
 def _last_statements(layout: Layout, python: ast.Module | None) -> dict[int, _Last]:
@@ -295,7 +302,8 @@ def _last_statements(layout: Layout, python: ast.Module | None) -> dict[int, _La
         expression = isinstance(statement, ast.Expr)
         quiet = layout.text[span.end : place.end].lstrip().startswith(";")
         shows, hides = expression and not quiet, expressions.get(place.row, False)
-        found[place.row] = _Last(span, shows, hides)
+        imports = isinstance(statement, (ast.Import, ast.ImportFrom))
+        found[place.row] = _Last(span, shows, hides, imports)
         expressions[place.row] = expression
     return found
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from torchlint.base.finding import (
     AppliedFix,
+    Edit,
     Finding,
     Note,
     NoteKind,
@@ -31,6 +32,7 @@ from torchlint.engine.overlaps import (
     independent,
     rows_before,
     spliced,
+    touch,
 )
 
 MAX_ROUNDS = 10
@@ -134,11 +136,15 @@ class _Run:
         self.applied += kept
         row_before = rows_before(self.text, text)
         self.fixes += (as_applied(found, edits_of([found]), row_before) for found in kept)
-        edits = edits_of(kept)
+        edits = _imports(kept)
+        after = spliced(text, edits)
+        if len(edits) > len(edits_of(kept)) and not self.verdict.holds(text, edits, after):
+            edits = edits_of(kept)
+            after = spliced(text, edits)
         self.edits += len(edits)
         unsafe = [each for each in kept if each.fix and each.fix.safety is not Safety.SAFE]
         self.unsafe += len(edits_of(unsafe))
-        return spliced(text, edits)
+        return after
 
     def _sound(self, text: str, kept: list[Finding], more: list[Finding]) -> list[Finding]:
         """Return `kept` with those of `more` that can be added, by halving."""
@@ -218,6 +224,20 @@ def _one_a_row(text: str, chosen: Sequence[Finding], limit: int) -> list[Finding
             for row, more in longer.items():
                 widths[row] = widths.get(row, had[row]) + more
     return kept
+
+
+def _imports(kept: Sequence[Finding]) -> list[Edit]:
+    """Return the edits that take away the imports of which fixes take all uses away together, as
+    far as they touch no others."""
+    edits = edits_of(kept)
+    every = [each for found in kept for each in (found.fix.uses if found.fix is not None else ())]
+    for name in dict.fromkeys(each.name for each in every):
+        taking = [each for each in every if each.name == name]
+        gone = {place for each in taking for place in each.gone}
+        more = taking[0].edits
+        if len(gone) == taking[0].every and not any(touch(a, b) for a in more for b in edits):
+            edits = sorted((*edits, *more), key=lambda edit: edit.span)
+    return edits
 
 
 def _bug(found: Finding, words: str) -> Note:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
 from pathlib import PurePath
@@ -21,6 +21,7 @@ from torchlint.base.finding import (
     Reason,
     Severity,
     TextFix,
+    Uses,
 )
 from torchlint.base.records import frozen
 from torchlint.base.remembered import remembered
@@ -33,11 +34,13 @@ from torchlint.edits.text_fix import EditContext, text_fix
 from torchlint.edits.validation import Validator
 from torchlint.engine.job import Job
 from torchlint.engine.overlaps import spliced
+from torchlint.engine.unused_imports import removals, without_imports
 from torchlint.fixes.fix import Fix
 from torchlint.rule import Hit, Rule
 from torchlint.semantic.module import Module
 from torchlint.semantic.time.grades import Grade, Link, Why
 from torchlint.semantic.time.heat import heat_of, not_used
+from torchlint.semantic.uses.spare_imports import SpareImport
 from torchlint.semantic.values.accelerator import on_tpu
 from torchlint.source.paths import shown
 from torchlint.source.python import MisreadError
@@ -208,7 +211,14 @@ class Placing:
 
     def _text_fix(self, fix: Fix) -> TextFix | str:
         """Return a fix as text edits, with those in other files; or why it cannot be had."""
-        made = text_fix(fix, self._context)
+        # Only where fixes are applied together is asked what they leave without a use together.
+        partly = self._job is None or bool(self._job.fix)
+        whole, some = without_imports(self.module, fix, partly=partly)
+        made = text_fix(whole, self._context)
+        if whole is not fix and (isinstance(made, str) or made.withheld):
+            made = text_fix(fix, self._context)
+        if some and isinstance(made, TextFix):
+            made = replace(made, uses=tuple(self._uses(fix, some)))
         for part in fix.elsewhere if isinstance(made, TextFix) else ():
             other = self._placing(part.module)
             found = text_fix(replace(fix, edits=part.edits), other._context)
@@ -218,6 +228,13 @@ class Placing:
             assert isinstance(made, TextFix)
             made = replace(made, elsewhere=(*made.elsewhere, other._file_edits(found.edits)))
         return made
+
+    def _uses(self, fix: Fix, some: Iterable[SpareImport]) -> Iterator[Uses]:
+        for each in some:
+            removal = text_fix(replace(fix, edits=tuple(removals([each]))), self._context)
+            if isinstance(removal, TextFix) and not removal.withheld:
+                name = f"{each.name}:{self.module.tree.order[each.home]}"
+                yield Uses(name, each.gone, each.uses, removal.edits)
 
     def _file_edits(self, edits: tuple[Edit, ...]) -> FileEdits:
         text = self.module.text

@@ -80,6 +80,7 @@ def joined(first: Finding, other: Finding) -> Finding:
         title=_all_clauses(one.title, two.title).removesuffix("."),
         edits=tuple(sorted((*kept, *edits), key=lambda edit: edit.span)),
         note=_all_clauses(one.note, two.note),
+        uses=(*one.uses, *two.uses),
         assumes=tuple(dict.fromkeys((*one.assumes, *two.assumes))),
     )
     return replace(first, fix=whole)
