@@ -153,7 +153,6 @@ from torchlint.rules.training._eval_without_no_grad.inference import (
     still_by_project,
     trains_nothing,
     volatile,
-    works_on_host,
 )
 from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.imports import name_for_module
@@ -396,8 +395,7 @@ def _trainable(module: Module, node: cst.Call) -> bool:
     func = node.func
     if isinstance(func, cst.Attribute) and func.attr.value == "forward":
         func = func.value
-    silent = records_nothing(module, func) or works_on_host(module, node)
-    return not (silent or may_train_itself(module, node))
+    return not (records_nothing(module, func) or may_train_itself(module, node))
 
 
 def _loop(module: Module, heat: Heat, home: cst.CSTNode) -> cst.CSTNode | None:

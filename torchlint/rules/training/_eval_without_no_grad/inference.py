@@ -16,7 +16,6 @@ from torchlint.semantic.code.reaching import assigned_to, definitions_of
 from torchlint.semantic.code.scopes import name_outside
 from torchlint.semantic.code.tree import attr_of, keyword_of, method_called
 from torchlint.semantic.code.updates import is_step
-from torchlint.semantic.device.host_reads import host_copy
 from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.question import question
 from torchlint.semantic.time.autograd import no_grad
@@ -27,7 +26,6 @@ from torchlint.semantic.uses.gradients import differentiates, runs_without_graph
 from torchlint.semantic.uses.graph_use import calls_in_view
 from torchlint.semantic.values import definitions_behind
 from torchlint.semantic.values.classes import is_network
-from torchlint.semantic.values.value import CPU
 
 EVALUATION = regex(
     r"(^|_)(val|valid\w*|eval\w*|tests?|testing|infer\w*|predict\w*)(_|$)"
@@ -116,26 +114,6 @@ def serves_training(module: Module, function: cst.CSTNode) -> bool:
 
 def _evaluates_itself(module: Module, function: cst.FunctionDef) -> bool:
     return evaluates_by_name(function) or calls_eval(module, function)
-
-
-@question(
-    yes="`{0}` takes what was copied to the host, and only its name says that it runs a model",
-    no="`{0}` is not known to be something that works on the host",
-)
-def works_on_host(module: Module, node: cst.Call) -> bool:
-    """Say whether a call hands what was copied from the device to something that only its name
-    calls a model, ``decoder(logits.cpu())``: a beam search, which records no graph."""
-    model = inferred(module, node.func)
-    if model.node is not None or model.name is not None:
-        return False
-    for arg in node.args:
-        made = definitions_of(module, arg.value) if isinstance(arg.value, cst.Name) else []
-        values = [arg.value, *(each.value for each in made if isinstance(each, cst.Assign))]
-        if inferred(module, arg.value).device == CPU and any(
-            isinstance(each, cst.Call) and host_copy(module, each) is not None for each in values
-        ):
-            return True
-    return False
 
 
 @question(
