@@ -410,6 +410,92 @@ def evaluate(net, loader):
     assert [("runs on the CPU" in each) for each in found] == [on_cpu]
 
 
+CHOICES = """\
+import os
+
+import torch
+
+
+def select(device="", apex=False):
+    host = device.lower() == "cpu"
+    if device and not host:
+        os.environ["CUDA_VISIBLE_DEVICES"] = device
+        assert torch.cuda.is_available()
+    cuda = False if host else torch.cuda.is_available()
+    print("CUDA" if cuda else "CPU")
+    return torch.device("cuda:0" if cuda else "cpu")
+
+
+def pick(use_gpu=False):
+    if not use_gpu:
+        return torch.device("cpu")
+    return torch.device("cuda")
+
+
+def best(no_cuda: bool = False):
+    name = "cuda"
+    if no_cuda or not torch.cuda.is_available():
+        name = "cpu"
+    return torch.device(name)
+
+
+def tried(no_cuda):
+    for name in ("cuda", "cpu"):
+        if not no_cuda:
+            return torch.device(name)
+"""
+TRAINED = """\
+import torch
+from torch import nn
+
+{imports}
+
+device = {chosen}
+model = nn.Linear(8, 8).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+total = 0.0
+for x in torch.utils.data.DataLoader(list(torch.ones(9, 8)), num_workers=2):
+    loss = model(x.to(device, non_blocking=True)).sum()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    total += loss.item()
+"""
+
+
+@pytest.mark.parametrize("apart", [True, False])
+@pytest.mark.parametrize(
+    ("chosen", "said"),
+    [
+        ("select('cpu')", False),
+        ("select(device='CPU')", False),
+        ("pick()", False),
+        ("pick(use_gpu=False)", False),
+        ("best(True)", False),
+        ("select('0')", True),
+        ("select()", True),
+        ("pick(True)", True),
+        ("best()", True),
+        ("best(no_cuda=input() == 'y')", True),
+        ("tried(True)", True),
+    ],
+)
+def test_a_function_that_chooses_the_cpu_for_what_it_is_given(
+    chosen: str, said: bool, apart: bool, tmp_path: Path
+) -> None:
+    imports = "from choices import *" if apart else CHOICES
+    files = {"main.py": TRAINED.format(imports=imports, chosen=chosen), "choices.py": CHOICES}
+    found = found_in(tmp_path, files, "main.py")
+    assert ("TL101" in {code for _, code in found}) is said
+
+
+def test_two_choices_of_one_function_are_apart(tmp_path: Path) -> None:
+    program = TRAINED.format(imports="from choices import *", chosen="pick(True)")
+    program = program.replace("model = ", "host = pick(False)\nmodel = ", 1)
+    files = {"main.py": program, "choices.py": CHOICES}
+    assert "TL101" in {code for _, code in found_in(tmp_path, files, "main.py")}
+
+
 @pytest.mark.parametrize(
     ("use", "said"),
     [

@@ -234,7 +234,6 @@ from torchlint.semantic.uses.host_needs import (
     computed_with,
     decides,
     decides_to_go_on,
-    kept_in_object,
     only_looks,
     sizes,
     taken_by_another_package,
@@ -387,10 +386,8 @@ def _found(module: Module, read: HostRead, step: bool) -> Iterator[Hit]:
 
 def _by_host(module: Module, read: HostRead) -> bool:
     """Say whether code outside of torch uses a number in the very step."""
-    return (
-        host_takes_per_iteration(module, read.node)
-        or (kept_in_object(module, read.node) and not one_of_older(module, read.tensor))
-        or (computed_with(module, read.node) and taken_by_another_package(module, read.node))
+    return host_takes_per_iteration(module, read.node) or (
+        computed_with(module, read.node) and taken_by_another_package(module, read.node)
     )
 
 
