@@ -229,6 +229,162 @@ def test_what_does_without_the_number_of_elements_is_possible(body: str, phrase:
     assert phrase in found.message
 
 
+METERS = """
+import torch
+from torchmetrics import MeanMetric, SumMetric
+from torchmetrics.aggregation import MaxMetric
+
+net = torch.nn.Linear(4, 4).cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+
+
+def train(loader, bar):
+    mean_metric = {made}
+    for x in loader:
+        loss = net(x.cuda()).mean()
+        loss.backward()
+        optimizer.step()
+        {body}
+    return mean_metric.compute()
+"""
+ON_HOST = "move the meter to the device, pass the detached tensor, and"
+
+
+@pytest.mark.parametrize(
+    ("made", "body", "phrase"),
+    [
+        ("MeanMetric()", "mean_metric.update(loss.item())", f"{ON_HOST} read the average"),
+        ("SumMetric()", "value = loss.item(); mean_metric.update(value)", f"{ON_HOST} read the"),
+        (
+            "MaxMetric()",
+            "value = loss.item(); mean_metric.update(value); bar.set_postfix(loss=value)",
+            f"{ON_HOST} show the number",
+        ),
+        ("MeanMetric().cuda()", "mean_metric.update(loss.item())", "; pass the detached tensor"),
+        (
+            "MeanMetric(); mean_metric.to('cuda')",
+            "mean_metric.update(loss.item())",
+            "; pass the detached tensor, and read the average",
+        ),
+        ("Meter()", "mean_metric.update(loss.item())", "; pass the detached tensor"),
+    ],
+)
+def test_a_meter_on_the_cpu_is_to_be_moved_first(made: str, body: str, phrase: str) -> None:
+    (found,) = check(METERS.format(made=made, body=body), codes=frozenset({"TL105"})).findings
+    assert phrase in found.message
+    assert found.fix is None or not phrase.startswith(ON_HOST)
+
+
+AVERAGE = """
+class Average:
+    def __init__(self):
+        self.total, self.count = 0.0, 0
+
+    def add(self, value):
+        self.total += value
+        self.count += 1
+
+    def mean(self):
+        return self.total / self.count
+"""
+SPREAD = """
+import numpy as np
+
+
+class Spread:
+    def __init__(self):
+        self.squares, self.count = 0.0, 0
+        self.std = np.nan
+
+    def add(self, value):
+        self.squares += value * value
+        self.count += 1
+        self.std = np.sqrt(self.squares / self.count)
+"""
+WINDOW = """
+from collections import deque
+
+import numpy
+
+
+class Window:
+    def __init__(self):
+        self.kept = deque(maxlen=20)
+
+    def add(self, value):
+        self.kept.append(value)
+
+    @property
+    def mean(self):
+        return numpy.mean(self.kept)
+"""
+TRAINER = """
+import torch
+{imports}
+
+net = torch.nn.Linear(4, 4).cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+
+
+class Trainer{base}:
+    def begin(self, meters):
+        {begin}
+
+    def train(self, loader):
+        for x in loader:
+            loss = net(x.cuda()).mean()
+            loss.backward()
+            optimizer.step()
+            {meter}.add(loss.item())
+"""
+BASE = """
+from meters import Average, Spread
+
+
+class Base:
+    def begin(self, meters):
+        self.meters = meters
+        meters.register("loss", Spread())
+        meters.register("time", Average())
+"""
+BY_KEY = {"meter": 'self.meters["loss"]', "base": ""}
+NUMPY = [
+    # By attribute, by key in this file, by key in a table, in a base class of another file.
+    ({"begin": "self.loss_meter = Spread()", "meter": "self.loss_meter", "base": ""}, True),
+    ({"begin": "self.loss_meter = Average()", "meter": "self.loss_meter", "base": ""}, False),
+    ({**BY_KEY, "begin": 'meters.register("loss", Window())'}, True),
+    ({**BY_KEY, "begin": 'meters.register("time", Window())'}, False),
+    ({**BY_KEY, "begin": 'self.meters = {"loss": Spread()}'}, True),
+    ({**BY_KEY, "begin": 'self.meters = {"loss": Average(), "time": Spread()}'}, False),
+    ({**BY_KEY, "begin": 'self.meters["loss"] = Window()'}, True),
+    ({**BY_KEY, "begin": "pass", "base": "(Base)"}, True),
+    ({"meter": 'self.meters["time"]', "begin": "pass", "base": "(Base)"}, False),
+]
+
+
+@pytest.mark.parametrize(("parts", "numpy"), NUMPY)
+def test_a_meter_that_computes_with_numpy_is_not_handed_a_tensor(
+    tmp_path: Path, parts: dict[str, str], numpy: bool
+) -> None:
+    imports = "from base import Base\nfrom meters import Average, Spread, Window"
+    (tmp_path / "meters.py").write_text(AVERAGE + SPREAD + WINDOW)
+    (tmp_path / "base.py").write_text(BASE)
+    source = TRAINER.format(imports=imports, **parts)
+    codes = frozenset({"TL105"})
+    (found,) = check(source, codes=codes, name="train.py", root=str(tmp_path)).findings
+    assert ("computes with NumPy" in found.message) is numpy
+    assert ("pass the detached tensor" in found.message) is not numpy
+    assert found.fix is None or not numpy
+
+
+def test_a_meter_under_a_plain_name_computes_with_numpy() -> None:
+    for made, numpy in (("Spread()", True), ("Average()", False)):
+        body = "mean_metric.add(loss.item())"
+        source = AVERAGE + SPREAD + METERS.format(made=made, body=body)
+        (found,) = check(source, codes=frozenset({"TL105"})).findings
+        assert ("computes with NumPy" in found.message) is numpy
+
+
 LOGGED = """
 import logging
 import torch

@@ -128,6 +128,7 @@ from torchlint.semantic.data.per_step_use import (
     shown_tensors,
 )
 from torchlint.semantic.device.host_reads import HostRead, scalar_reads
+from torchlint.semantic.uses.meters import meter_in_numpy, meter_on_host
 from torchlint.semantic.uses.unavoidable_syncs import (
     waits_besides,
     waits_for_the_same,
@@ -141,8 +142,13 @@ _ONE = (
     "every N steps."
 )
 _METER = (
-    "`{expr}` reads a GPU value every step for {sink}; pass the detached tensor, and {shown} "
+    "`{expr}` reads a GPU value every step for {sink}; {given} the detached tensor, and {shown} "
     "every N steps."
+)
+_PASS = "pass"
+_NUMPY = (
+    "`{expr}` reads a GPU value every step for {sink}, which computes with NumPy and takes no GPU "
+    "tensor; collect the detached tensors, and pass their values every N steps."
 )
 _LATER = (
     "`{expr}` reads a GPU value every step but is logged only now and then; read it where it is "
@@ -224,10 +230,11 @@ def _hit(module: Module, read: HostRead, sinks: list[Sink]) -> Hit:
         if change is not None:
             message, words["change"] = _CLONE, module.shown(change)
     elif sink.kind == "meter":
-        message = _METER
+        message, given = _meter(module, sink.call)
+        words["given"] = given
         shows = any(each.kind != "meter" for each in often)
         words["shown"] = "show the number" if shows else "read the average"
-        fix = _kept(module, read)
+        fix = _kept(module, read) if given == _PASS else None
     else:
         message = _by_interval(module, sink.call, words)
         message = message or (None if read.how in ("format", "print") else _READ)
@@ -258,6 +265,13 @@ def _by_interval(module: Module, call: cst.Call, words: dict[str, str]) -> str |
         return None
     words["interval"] = module.shown(interval)
     return _ONE
+
+
+def _meter(module: Module, update: cst.Call) -> tuple[str, str]:
+    """Return what to say of a number that a meter is handed, and how the meter gets the tensor."""
+    if meter_on_host(module, update):
+        return _METER, "move the meter to the device, pass"
+    return (_NUMPY, "") if meter_in_numpy(module, update) else (_METER, _PASS)
 
 
 def _throttled(module: Module, call: cst.Call) -> Fix | None:

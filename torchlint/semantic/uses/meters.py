@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import libcst as cst
 
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.calls import bind
 from torchlint.semantic.code.flow import reads_of, writes_of
+from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import (
     COMPREHENSIONS,
     DISPLAYS,
@@ -19,9 +22,122 @@ from torchlint.semantic.code.tree import (
 )
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
-from torchlint.semantic.values.classes import class_named
+from torchlint.semantic.torch.names import MOVES
+from torchlint.semantic.values.classes import class_named, class_seen_from, family_of
 
+_BASES = 4
+"""Files in which a meter is looked for, along the base classes."""
 _HOOKS = ("__getattr__", "__getattribute__", "__setattr__", "__new__")
+
+
+@question(
+    yes="the meter is one of torchmetrics that stays on the CPU, and takes no tensor of the device",
+    no="the meter is not known to stay on the CPU",
+)
+def meter_on_host(module: Module, update: cst.Call) -> bool:
+    """Say whether a meter is made by torchmetrics, under a plain name, and nothing moves it: its
+    state is on the CPU then, and to add a tensor of the device to it raises."""
+    meter = update.func.value if isinstance(update.func, cst.Attribute) else None
+    if not isinstance(meter, cst.Name):
+        return False
+    made = definitions_of(module, meter)
+    uses = (
+        module.parent(each) for each in reads_of(module, module.tree.owners[meter], meter.value)
+    )
+    moved = any(not isinstance(use, cst.Attribute) or use.attr.value in MOVES for use in uses)
+    return bool(made) and not moved and all(_by_torchmetrics(module, each) for each in made)
+
+
+@question(
+    yes="the meter's class computes with NumPy, which takes no tensor of the device",
+    no="the meter's class computes without NumPy, or is not known",
+)
+def meter_in_numpy(module: Module, update: cst.Call) -> bool:
+    """Say whether the class of a meter computes with NumPy on what it is handed or holds: to add a
+    tensor of the device to it raises, at once or when the next one is added."""
+    classes = list(_classes(module, update))
+    return bool(classes) and any(_uses_numpy(where, cls) for where, cls in classes)
+
+
+def _classes(module: Module, update: cst.Call) -> Iterator[tuple[Module, cst.ClassDef]]:
+    """Yield the classes of the project of which a meter may be: by what is assigned to its name,
+    attribute or key, or handed over beside its key (``register("loss", Average())``), in this file
+    or in that of a base class."""
+    meter = update.func.value if isinstance(update.func, cst.Attribute) else None
+    if isinstance(meter, cst.Name):
+        values = (
+            each.value for each in definitions_of(module, meter) if isinstance(each, cst.Assign)
+        )
+        made = [(module, each) for each in values]
+    elif isinstance(meter, (cst.Attribute, cst.Subscript)):
+        made = [
+            (where, value)
+            for where in _files(module, update)
+            for value in _values_assigned(where, meter)
+        ]
+    else:
+        return
+    for where, value in made:
+        called = value.func if isinstance(value, cst.Call) else None
+        found = class_seen_from(module, where, called) if called is not None else None
+        if found is not None:
+            yield found
+
+
+def _files(module: Module, node: cst.CSTNode) -> Iterator[Module]:
+    """Yield the file of a class's method, and those of its bases and its subclasses' bases."""
+    cls = module.class_of(node)
+    ways = [(module, each) for each in (family_of(module, cls) if cls is not None else ())]
+    files = {module.path: module}
+    while ways and len(files) < _BASES:
+        where, each = ways.pop(0)
+        for base in each.bases:
+            found = class_seen_from(module, where, base.value)
+            if found is not None and found[0].path not in files:
+                files[found[0].path] = found[0]
+                ways.append(found)
+    yield from files.values()
+
+
+def _values_assigned(
+    module: Module, meter: cst.Attribute | cst.Subscript
+) -> Iterator[cst.BaseExpression]:
+    """Yield what a file assigns to an attribute or a key, or hands over beside the key."""
+    for assign in module.nodes(cst.Assign):
+        if any(target.target.deep_equals(meter) for target in assign.targets):
+            yield assign.value
+    match meter:
+        case cst.Subscript(slice=[cst.SubscriptElement(cst.Index(cst.SimpleString() as key))]):
+            pass
+        case _:
+            return
+    for call in module.nodes(cst.Call):
+        match call.args:
+            case [cst.Arg(cst.SimpleString(name)), cst.Arg(value)] if name == key.value:
+                yield value
+    for element in module.nodes(cst.DictElement):
+        if element.key.deep_equals(key):
+            yield element.value
+
+
+def _uses_numpy(module: Module, cls: cst.ClassDef) -> bool:
+    """Say whether a method hands an attribute of the object, or what the method is given, to
+    NumPy."""
+    for method in _methods(cls):
+        mine = {each.name.value for each in method.params.params}
+        for call in module.within(method.body, cst.Call, nested=True):
+            named = module.called(call).startswith("numpy.")
+            names = {name for arg in call.args for name in module.names_in(arg.value)}
+            if named and names & mine:
+                return True
+    return False
+
+
+def _by_torchmetrics(module: Module, made: cst.CSTNode) -> bool:
+    match made:
+        case cst.Assign(value=cst.Call(func)):
+            return (module.name(func) or "").startswith("torchmetrics.")
+    return False
 
 
 @question(

@@ -60,6 +60,15 @@ def class_named(module: Module, node: cst.BaseExpression) -> tuple[Module, cst.C
     return _class_elsewhere(module, module.name(node))
 
 
+def class_seen_from(
+    module: Module, where: Module, node: cst.BaseExpression
+) -> tuple[Module, cst.ClassDef] | None:
+    """Return the class that an expression of another file names, whose own imports may not be
+    followed: by its full name from here."""
+    found, name = class_named(where, node), where.name(node) or ""
+    return found or (_class_elsewhere(module, name) if not name.startswith(".") else None)
+
+
 def _class_elsewhere(module: Module, name: str | None) -> tuple[Module, cst.ClassDef] | None:
     definition = module.outside.find(name)
     if definition is None or definition.kind != "class":
