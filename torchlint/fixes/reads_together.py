@@ -19,11 +19,12 @@ from torchlint.semantic.module import Module
 from torchlint.semantic.uses.assumptions import ONE_DEVICE, TORCH
 from torchlint.semantic.uses.plain_numbers import has_no_dimension
 from torchlint.semantic.uses.reads_together import reads_together
-from torchlint.semantic.uses.unavoidable_syncs import stays_beside
+from torchlint.semantic.uses.unavoidable_syncs import stays_beside, waited_before
 from torchlint.semantic.values.inferred import inferred
 
 _TOGETHER = "Tensors of different devices would raise; each has one number, by what is known."
 _NEEDED = "Other calls in the step read the device as well: this alone saves next to nothing."
+_WAITED = "The step has waited for the device just before: this read waits for nothing more."
 LOGGED = "The step waits for what it logs beside it all the same: first log every N steps."
 _ALONE = " `{other}` waits for the same work: little is gained by fixing one of them alone."
 _WHERE_SCALED = (
@@ -100,11 +101,15 @@ def in_vain(fix: Fix, note: str) -> Fix:
     return replace(fix, safety=Safety.SUGGESTION, note=note, in_vain=True)
 
 
-def shown_if_in_vain(module: Module, node: cst.BaseExpression, fix: Fix | None) -> Fix | None:
+def shown_if_in_vain(
+    module: Module, node: cst.BaseExpression, tensor: cst.BaseExpression, fix: Fix | None
+) -> Fix | None:
     """Return the fix of one read of a tensor, which is only shown where the host needs another read
-    right beside it, or shows one there."""
+    right beside it, or shows one there, or where a copy just before has waited for it."""
     if fix is None:
         return None
+    if waited_before(module, tensor) is not None:
+        return in_vain(fix, _WAITED)
     if stays_beside(module, node) is not None or shown_beside(module, node) is not None:
         return in_vain(fix, _NEEDED)
     return fix

@@ -216,6 +216,7 @@ from torchlint.semantic.uses.host_needs import (
 from torchlint.semantic.uses.offloads import offloads
 from torchlint.semantic.uses.packed_lengths import becomes_lengths
 from torchlint.semantic.uses.unavoidable_syncs import (
+    copied_as_well,
     stays_beside,
     waits_for_the_same,
 )
@@ -260,6 +261,10 @@ COMPUTED = (
 SIZED = (
     "`{expr}` waits for the GPU every step because it sets the size of a tensor or a loop; work on "
     "all elements with a mask, or use values that the host already has."
+)
+TWICE = (
+    "`{expr}` copies a GPU tensor to the host every step, and `{twice}` copies it in the same "
+    "step; copy it once for both."
 )
 UNUSED = (
     "`{expr}` copies a GPU tensor to the host every step, and nothing uses the copy: the tensor "
@@ -414,6 +419,7 @@ def _hit_for(module: Module, seen: _Seen) -> Hit | None:
     graph = fix is not None and not by_parts and inferred(module, copy.tensor).grad is True
     sized = fix is None and sizes(module, node)
     free = fix is None and not forced
+    twice = copied_as_well(module, copy.tensor) if free else None
     computed = fix is None and computed_with(module, node)
     user, partner = (
         (computing_user(module, whole), host_partner(module, whole)) if free else (None, None)
@@ -427,10 +433,12 @@ def _hit_for(module: Module, seen: _Seen) -> Hit | None:
         or guessed
         or sized
         or gives_elements(module, copy)
+        or twice is not None
     )
     instead = (
         (counts, COUNTED),
         (sized, SIZED),
+        (twice, TWICE),
         (computed, COMPUTED),
         (user, USED),
         (partner, PARTNER),
@@ -441,7 +449,7 @@ def _hit_for(module: Module, seen: _Seen) -> Hit | None:
     message = _message(module, node, graph, by_parts, forced, at_once) or next(
         (text for holds, text in instead if holds), None
     )
-    named = {"partner": partner, "user": user and user.func, "log": log}
+    named = {"partner": partner, "twice": twice, "user": user and user.func, "log": log}
     words = {word: module.shown(each) if each else "" for word, each in named.items()}
     return _hit(module, copy, message, words, spared=spared, by_parts=by_parts, fix=fix)
 

@@ -130,6 +130,7 @@ from torchlint.semantic.data.per_step_use import (
 from torchlint.semantic.device.host_reads import HostRead, scalar_reads
 from torchlint.semantic.uses.meters import meter_in_numpy, meter_on_host
 from torchlint.semantic.uses.unavoidable_syncs import (
+    waited_before,
     waits_besides,
     waits_for_the_same,
 )
@@ -211,11 +212,12 @@ def check_tensors(node: cst.Call, module: Module) -> Iterator[Hit]:
     for tensor in shown_tensors(module, sink):
         read = HostRead(tensor, tensor, "format")
         if not read_before(module, read):
-            fix = shown_if_in_vain(module, tensor, _throttled(module, node))
+            little = redraws_bar(module, node) or waited_before(module, tensor) is not None
+            fix = shown_if_in_vain(module, tensor, tensor, _throttled(module, node))
             words = {"sink": module.shown(node.func), "expr": module.shown(tensor)}
             message = _by_interval(module, node, words)
             cause = wait_for(module, tensor)
-            severity = Severity.INFO if redraws_bar(module, node) else None
+            severity = Severity.INFO if little else None
             yield Hit(tensor, words, fix, severity, message=message, cause=cause)
 
 
@@ -240,8 +242,8 @@ def _hit(module: Module, read: HostRead, sinks: list[Sink]) -> Hit:
         message = message or (None if read.how in ("format", "print") else _READ)
         inside = module.is_within(read.node, sink.call)
         fix = _throttled(module, sink.call) if inside else None
-    fix = shown_if_in_vain(module, read.node, fix or read_at_once(module, read))
-    spared = waits_anyway(module, read.node, logs=True) is not None
+    fix = shown_if_in_vain(module, read.node, read.tensor, fix or read_at_once(module, read))
+    spared = waits_anyway(module, read.node, read.tensor, logs=True) is not None
     other = waits_for_the_same(module, read.node) if not spared else None
     if other is not None:
         words["other"] = module.shown(other)

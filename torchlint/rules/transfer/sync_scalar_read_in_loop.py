@@ -234,11 +234,12 @@ from torchlint.semantic.uses.host_needs import (
     computed_with,
     decides,
     decides_to_go_on,
+    kept_in_object,
     only_looks,
     sizes,
     taken_by_another_package,
 )
-from torchlint.semantic.uses.unavoidable_syncs import waits_for_the_same
+from torchlint.semantic.uses.unavoidable_syncs import waited_before, waits_for_the_same
 from torchlint.semantic.uses.unchanged_values import changed_below
 
 rule = Rule(
@@ -386,8 +387,10 @@ def _found(module: Module, read: HostRead, step: bool) -> Iterator[Hit]:
 
 def _by_host(module: Module, read: HostRead) -> bool:
     """Say whether code outside of torch uses a number in the very step."""
-    return host_takes_per_iteration(module, read.node) or (
-        computed_with(module, read.node) and taken_by_another_package(module, read.node)
+    return (
+        host_takes_per_iteration(module, read.node)
+        or (kept_in_object(module, read.node) and not one_of_older(module, read.tensor))
+        or (computed_with(module, read.node) and taken_by_another_package(module, read.node))
     )
 
 
@@ -457,7 +460,7 @@ def _is_spared(module: Module, read: HostRead, taker: Taker | None) -> bool:
     return (
         _decides(module, read.node)
         or (taker is not None and (taker.kept or redraws_bar(module, taker.node)))
-        or waits_anyway(module, read.node) is not None
+        or waits_anyway(module, read.node, read.tensor) is not None
     )
 
 
@@ -484,8 +487,9 @@ def check_selected(node: cst.Subscript, module: Module) -> Iterator[Hit]:
     read = HostRead(node, index, "index")
     if read_before(module, read) or for_environment(module, node) or once_per_episode(module, node):
         return
+    severity = Severity.INFO if waited_before(module, index) is not None else None
     words = {"index": module.shown(index)}
-    yield Hit(node, words, message=SELECTED, cause=wait_for(module, index))
+    yield Hit(node, words, severity=severity, message=SELECTED, cause=wait_for(module, index))
 
 
 @question(
@@ -546,7 +550,7 @@ def _sole_read(module: Module, node: cst.BaseExpression) -> bool:
 def _unless_in_vain(module: Module, read: HostRead, fix: Fix | None) -> Fix | None:
     """Return a fix that is only shown where the step waits all the same; where it waits for what it
     logs right beside the read, the fix makes that rare as well, if it can."""
-    fix = shown_if_in_vain(module, read.node, fix)
+    fix = shown_if_in_vain(module, read.node, read.tensor, fix)
     if fix is None or fix.logs_every_n or fix.safety is Safety.SUGGESTION:
         return fix
     log = shown_beside(module, read.node, training=True)

@@ -31,6 +31,7 @@ from torchlint.semantic.uses.unavoidable_syncs import (
     scales,
     stays_beside,
     wait_that_stays,
+    waited_before,
     waits_besides,
 )
 from torchlint.semantic.values.inferred import is_model_call
@@ -138,14 +139,17 @@ def _stays(module: Module, call: cst.Call, trains: bool) -> bool:
     yes="`{answer}` waits for the device all the same",
     no="nothing is known to wait for the device all the same",
 )
-def waits_anyway(module: Module, node: cst.CSTNode, *, logs: bool = False) -> cst.CSTNode | None:
+def waits_anyway(
+    module: Module, node: cst.CSTNode, tensor: cst.BaseExpression, *, logs: bool = False
+) -> cst.CSTNode | None:
     """Return what makes the host wait in the same turn whatever becomes of one read of a tensor: a
-    read that the host needs right beside it, what is printed or logged beside
+    wait just before, a read that the host needs right beside it, what is printed or logged beside
     it where `node` does not log itself, memory that is given back right beside it, or, where
     nothing is trained, another wait of the same function."""
     trains = heat_of(module, node).grade not in (Grade.EVAL, Grade.FORWARD)
     return (
-        stays_beside(module, node)
+        waited_before(module, tensor)
+        or stays_beside(module, node)
         or shown_beside(module, node, training=not logs)
         or _gives_back_beside(module, node)
         or (None if trains else wait_that_stays(module, node))

@@ -26,8 +26,9 @@ from torchlint.semantic.time.heat import function_heat, heat_of
 from torchlint.semantic.time.loops import loops
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values.calls import flags_given
+from torchlint.semantic.values.device_choice import chooses_host, passed_constant
 from torchlint.semantic.values.inferred import batch_device, class_attribute, returned_by
-from torchlint.semantic.values.value import CLASSES, UNKNOWN, Value
+from torchlint.semantic.values.value import CLASSES, CPU, UNKNOWN, Value
 
 _STEPS = ops.SAME_VALUES | ops.having("cast") | ops.REDUCTIONS | {"data", "numpy", "cpu"}
 _READS = ops.having("reads") | {"cpu"}
@@ -80,6 +81,7 @@ def returned(module: Module, name: str, call: cst.Call, given: list[Value]) -> V
     if function is None:
         return UNKNOWN
     env = flags_given(function, call, bind(function, call, False))
+    constants: dict[str, object] = {}
     names = [p.name.value for p in positional_parameters(function)]
     position = 0
     for arg, value in zip(call.args, given, strict=True):
@@ -91,7 +93,11 @@ def returned(module: Module, name: str, call: cst.Call, given: list[Value]) -> V
         name = names[position] if arg.keyword is None else arg.keyword.value
         position += arg.keyword is None
         env.setdefault(name, plain(value))
-    return exported(module, returned_by(module, function, env))
+        constants[name] = passed_constant(arg.value, value)
+    found = exported(module, returned_by(module, function, env))
+    whole = found.kind == "device" and not any(arg.star for arg in call.args)
+    host = whole and chooses_host(module.names, function, constants)
+    return found.but(device=CPU) if host else found
 
 
 def shape(call: cst.Call) -> tuple[str, ...]:

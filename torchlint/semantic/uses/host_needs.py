@@ -17,11 +17,11 @@ from torchlint.semantic.code.guards import throttled
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.code.scopes import name_outside, scopes
-from torchlint.semantic.code.tree import keyword_of, method_called
+from torchlint.semantic.code.tree import is_name, keyword_of, method_called
 from torchlint.semantic.elsewhere import Definition
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
-from torchlint.semantic.time.heat import callers_outside
+from torchlint.semantic.time.heat import callers_outside, heat_of
 from torchlint.semantic.time.loops import LoopKind, has_model_call, loop_kind
 from torchlint.semantic.torch import libraries, ops
 from torchlint.semantic.uses.network_waits import chosen
@@ -516,6 +516,41 @@ def _computes_with(module: Module, part: cst.CSTNode, place: cst.CSTNode) -> boo
             return False
     value = inferred(module, whole)
     return value.tensor and not value.loose and on_device(module, whole) is True
+
+
+@question(
+    yes="the host keeps `{0}` in an object that other steps ask",
+    no="no object that other steps ask is known to keep `{0}`",
+)
+def kept_in_object(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether the host keeps a value in an attribute of an object, not of its own class, that
+    code of another function reads in each step: the nodes of a tree that is searched."""
+    return any(True for _ in needed_by(module, node, _keeps_in_object))
+
+
+def _keeps_in_object(module: Module, _: cst.CSTNode, place: cst.CSTNode) -> bool:
+    match place:
+        case cst.AugAssign(cst.Attribute(holder, cst.Name(name)) as kept) | cst.Assign(
+            [cst.AssignTarget(cst.Attribute(holder, cst.Name(name)) as kept)]
+        ) if not is_name(holder, "self"):
+            pass
+        case _:
+            return False
+    home = module.function(place)
+    own = any(
+        each.attr.value == name and dotted_text(each) == f"self.{name}"
+        for each in module.nodes(cst.Attribute)
+        if isinstance(module.parent(each), (cst.AssignTarget, cst.AnnAssign, cst.Element))
+    )
+    return own and any(
+        read.attr.value == name
+        and read is not kept
+        and module.function(read) is not home
+        and isinstance(module.parent(read), (cst.BinaryOperation, cst.ComparisonTarget))
+        and heat_of(module, read).hot
+        and not throttled(module, read)
+        for read in module.nodes(cst.Attribute)
+    )
 
 
 def _spells(module: Module, call: cst.Call) -> bool:

@@ -10,7 +10,8 @@ import libcst as cst
 
 from torchlint.semantic.code.calls import bind, keyword_argument
 from torchlint.semantic.code.flow import call_sites, callees_of
-from torchlint.semantic.code.tree import LOOPS, method_called
+from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.code.tree import LOOPS, argument_for, method_called
 from torchlint.semantic.device.host_reads import host_copy, scalar_reads
 from torchlint.semantic.device.possible_waits import (
     ALL_WORK,
@@ -24,6 +25,7 @@ from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.device.uploads import host_data, upload_of
 from torchlint.semantic.device.value_sized import gathers, scatters
 from torchlint.semantic.module import Module
+from torchlint.semantic.project.asked import argument_reads
 from torchlint.semantic.question import question
 from torchlint.semantic.time.grades import Grade
 from torchlint.semantic.time.heat import heat_of
@@ -35,14 +37,17 @@ from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.host_needs import (
     decides,
     needed_at_once,
+    reads_inside,
     sizes,
 )
 from torchlint.semantic.uses.iteration_places import (
     _Place,
     asked_first,
+    back_propagates_or_steps,
     comes_as_often,
     comes_either_way,
     comes_to,
+    in_each_iteration,
     iteration_steps,
     nearest,
     starts_work,
@@ -171,6 +176,39 @@ def _waits(module: Module, place: cst.BaseExpression) -> bool:
     if any(read.how not in ("format", "print") for read in scalar_reads(module, place)):
         return decides(module, place) or sizes(module, place)
     return host_copy(module, place) is not None and needed_at_once(module, place)
+
+
+@question(
+    yes="the same iteration of the loop has just waited for `{answer}`",
+    no="the iteration of the loop is not known to have waited for the device before it",
+)
+def waited_before(module: Module, tensor: cst.BaseExpression) -> cst.Call | None:
+    """Return the copy for other code than torch's that a turn of the loop has waited for behind the
+    making of a tensor, without work for the device since: to read the tensor then waits for nothing
+    more. None where no such copy is known."""
+    name, loops = _name_behind(tensor), module.loops(tensor)
+    if name is None or not loops or not isinstance(loops[0], cst.For):
+        return None
+    loop = loops[0]
+    made = definitions_of(module, name)
+    if not made or not all(
+        isinstance(each, cst.Assign) and module.is_within(each, loop.body) for each in made
+    ):
+        return None
+    calls = [
+        call
+        for call in module.within(loop.body, cst.Call)
+        if all(module.before(each, call) for each in made) and module.before(call, tensor)
+    ]
+    copies = [
+        call
+        for call in calls
+        if module.loop(call) is loop
+        and in_each_iteration(module, call, loop)
+        and goes_on_elsewhere(module, call)
+    ]
+    since = [call for call in calls if copies and module.before(copies[-1], call)]
+    return copies[-1] if copies and not any(_gives_work(module, call) for call in since) else None
 
 
 @question(
@@ -590,6 +628,62 @@ def _reads_number(module: Module, call: cst.Call) -> bool:
     )
 
 
+@question(
+    yes="`{answer}` copies the same tensor to the host in the same iteration",
+    no="nothing else in the iteration is known to copy the same tensor to the host",
+)
+def copied_as_well(module: Module, tensor: cst.BaseExpression) -> cst.Call | None:
+    """Return another call in the same turn of the loop that copies a tensor to the host, for other
+    code than torch's: itself, or in a function that is handed the tensor."""
+    name, loop = _name_behind(tensor), module.loop(tensor)
+    if name is None or loop is None:
+        return None
+    made, own = definitions_of(module, name), module.small_statement(tensor)
+    for call in module.within(loop.body, cst.Call):
+        if module.loop(call) is not loop or module.small_statement(call) is own:
+            continue
+        others = (_name_behind(each) for each in _copied_by(module, call))
+        same = any(
+            other is not None
+            and other.value == name.value
+            and definitions_of(module, other) == made
+            for other in others
+        )
+        if same and in_each_iteration(module, call, loop):
+            return call
+    return None
+
+
+def _copied_by(module: Module, call: cst.Call) -> Iterator[cst.BaseExpression]:
+    """Yield the tensors that a call copies to the host for other code than torch's."""
+    copy, line = host_copy(module, call), module.small_statement(call)
+    collected = isinstance(line, cst.Expr) and method_called(line.value) in ("append", "extend")
+    if copy is not None and not collected and goes_on_elsewhere(module, call):
+        yield copy.tensor
+    for each in argument_reads(module, module.called(call)):
+        given = argument_for(call, each.position, each.name)
+        if each.how in _COPIES and given is not None:
+            yield given
+    for arg in call.args:
+        if any(
+            host_copy(module, inner) is not None and goes_on_elsewhere(module, inner)
+            for where, read in reads_inside(module, arg, call)
+            if where is module and isinstance(inner := _copy_of(module, read), cst.Call)
+        ):
+            yield arg.value
+
+
+def _copy_of(module: Module, read: cst.Name) -> cst.CSTNode:
+    """Return the outermost of the calls without arguments that a name's methods are,
+    ``x.detach().cpu()``, or that in it which copies."""
+    node: cst.CSTNode = read
+    while isinstance(above := module.parent(node), (cst.Attribute, cst.Call)):
+        node = above
+        if isinstance(node, cst.Call) and host_copy(module, node) is not None:
+            break
+    return node
+
+
 def _name_behind(tensor: cst.BaseExpression) -> cst.Name | None:
     """Return the name of which a tensor is the value itself: ``loss``, ``loss.detach()``."""
     while True:
@@ -613,6 +707,17 @@ def goes_on_elsewhere(module: Module, call: cst.Call) -> bool:
     return host_copy(module, call) is not None and inferred(module, whole).kind in (
         "ndarray",
         "list",
+    )
+
+
+def _gives_work(module: Module, call: cst.Call) -> bool:
+    method = method_called(call)
+    if back_propagates_or_steps(call):
+        return True
+    return (
+        method not in ops.SAME_VALUES
+        and on_device(module, call) is not False
+        and (inferred(module, call).tensor)
     )
 
 

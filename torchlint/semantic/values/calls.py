@@ -14,6 +14,7 @@ from torchlint.semantic.torch import ops
 from torchlint.semantic.torch.dtypes import DTYPES, OTHER_NAMES
 from torchlint.semantic.torch.spelling import LENGTHS, MODEL, called
 from torchlint.semantic.values import library, methods
+from torchlint.semantic.values.device_choice import chooses_host, passed_constant
 from torchlint.semantic.values.functions import PASS_THROUGH, Functions, has_keyword
 from torchlint.semantic.values.refilled import brought, merged
 from torchlint.semantic.values.tensor_types import meant_type
@@ -126,7 +127,19 @@ class Calls(Functions):
             found = self._for_arguments(callees[0], node, found)
         if len(callees) == 1 and isinstance(callees[0], cst.FunctionDef):
             self._merge(callees[0], node)
+            if found.kind == "device" and found.device != CPU and self._host(callees[0], node):
+                found = found.but(device=CPU)
         return self.ran(found) if found.kind != "?" else None
+
+    def _host(self, function: cst.FunctionDef, node: cst.Call) -> bool:
+        """Say whether a function that chooses a device gives the CPU for what a call passes."""
+        passed = bind(function, node, self.values.scopes.is_method(function))
+        given = {
+            name: passed_constant(expr, self.recorded.get(expr, UNKNOWN))
+            for name, expr in passed.items()
+        }
+        whole = not any(arg.star for arg in node.args)
+        return whole and chooses_host(self.values.names, function, given)
 
     def _merge(self, function: cst.FunctionDef, node: cst.Call) -> None:
         """Take the values of a dict that a function puts into another one to be in that."""
