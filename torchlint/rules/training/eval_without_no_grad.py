@@ -166,6 +166,7 @@ from torchlint.semantic.time.iterations import iteration_count
 from torchlint.semantic.time.loops import LoopKind, loop_kind
 from torchlint.semantic.uses.frozen import is_frozen
 from torchlint.semantic.uses.gradients import (
+    detached_for_nothing,
     differentiates,
     proves_no_grad,
 )
@@ -182,6 +183,11 @@ from torchlint.semantic.values.inferred import is_model_call
 from torchlint.semantic.values.value import ACCEL, CPU, CUDA
 
 _SINGLE = "inference builds an autograd graph; run it under torch.no_grad()."
+_DETACHED = (
+    "only the detached result is used, so recording the graph is wasted; run it under "
+    "torch.no_grad()."
+)
+
 _VAIN = (
     "the loss goes back through the model that made `{fake}`, and its gradients are cleared "
     "unused; give `{fake}.detach()`."
@@ -223,7 +229,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         message = None if heat.loop is not None else _SINGLE
         yield _graded(module, Hit(node, fix=fix, message=message, cause=heat.loop))
     elif _is_unused(module, node) and _first_unused(module, node):
-        fix = around(module, node, partial(_is_unused, module))
+        fix = around(module, node, partial(_in_vain, module))
         yield _graded(module, Hit(node, message=_UNUSED, fix=_offered(module, node, fix)))
 
 
@@ -297,6 +303,14 @@ def _evaluates(module: Module, node: cst.Call) -> bool:
     return fate < GraphOutcome.UNKNOWN or (unknown and not serves_training(module, home))
 
 
+@rule.on(cst.Call, runs="train")
+def check_detached(node: cst.Call, module: Module) -> Iterator[Hit]:
+    """Find a model that records a graph in a training step, of which nothing is used: a GAN's
+    generator, a target."""
+    if _trainable(module, node) and _only_detached(module, node):
+        yield Hit(node, message=_DETACHED, fix=around(module, node, partial(_in_vain, module)))
+
+
 # The gradients of the generator are cleared, and those of the critic.
 @rule.on(cst.Call, runs="train", file=lambda module: module.text.count("zero_grad") > 1)
 def check_critic(node: cst.Call, module: Module) -> Iterator[Hit]:
@@ -306,6 +320,23 @@ def check_critic(node: cst.Call, module: Module) -> Iterator[Hit]:
         new = method_call(fake, "detach")
         fix = Fix((Replace(fake, new),), Safety.UNSAFE, "Detach what the model takes", _VAIN_NOTE)
         yield Hit(fake, {"fake": module.shown(fake)}, fix, message=_VAIN)
+
+
+def _in_vain(module: Module, node: cst.Call) -> bool:
+    return _is_unused(module, node) or _only_detached(module, node)
+
+
+@question()
+def _only_detached(module: Module, node: cst.Call) -> bool:
+    """Say whether of a model's output in a training step only what is detached is used."""
+    if not _trainable(module, node) or not detached_for_nothing(module, node):
+        return False
+    if no_grad(module, node) is not False:  # callers are asked, in other files too
+        return False
+    if _is_unused(module, node) or _evaluates(module, node):
+        return False
+    off = is_frozen(module, node.func) or volatile(module, node)
+    return not (off or decides_on_autograd(module, node))
 
 
 @question()
@@ -443,7 +474,7 @@ def _fix(module: Module, node: cst.Call, heat: Heat) -> Fix | None:
         title = "Decorate the function with torch.no_grad()"
         return without_graph(module, title, edits, [function], evaluates=True)
     if not isinstance(heat.loop, LOOPS):
-        return around(module, node, partial(_is_unused, module)) if spoken else None
+        return around(module, node, partial(_in_vain, module)) if spoken else None
     item = cst.WithItem(cst.parse_expression(f"{torch}.no_grad()"))
     wrapped = cst.With([item], cst.IndentedBlock([heat.loop.with_changes(leading_lines=[])]))
     title = "Wrap the loop in torch.no_grad()"

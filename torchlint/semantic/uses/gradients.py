@@ -6,6 +6,8 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.semantic.code.bindings import top_level
+from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.reaching import uses_of
 from torchlint.semantic.code.tree import attr_of, is_name
 from torchlint.semantic.code.updates import is_step
 from torchlint.semantic.module import Module
@@ -71,6 +73,35 @@ def switches_off(text: str) -> bool:
     return _OFF.search(text) is not None
 
 
+def only_detached(module: Module, call: cst.Call) -> bool:
+    """Say whether nothing but ``.detach()`` or ``.data`` is asked of a call's result, where it is
+    read at all."""
+    found = False
+    for use in uses_of(module, call):
+        above = module.parent(use)
+        if not isinstance(above, cst.Attribute) or above.value is not use:
+            return False
+        if above.attr.value in _CUTS:
+            found = True
+        elif above.attr.value not in ops.HOST_ATTRIBUTES:
+            return False
+    return found
+
+
+def trained_elsewhere(module: Module, call: cst.Call) -> bool:
+    """Say whether another call of the same model, by its name in this file, records a graph that is
+    put to use."""
+    name = dotted_text(call.func)
+    calls = (other for other in module.nodes(cst.Call) if other is not call)
+    same = [other for other in calls if name is not None and dotted_text(other.func) == name]
+    return any(
+        no_grad(module, other) is False
+        and uses_of(module, other)
+        and not only_detached(module, other)
+        for other in same
+    )
+
+
 @question(
     yes="the function would raise if a graph were recorded", no="the function may record a graph"
 )
@@ -119,6 +150,16 @@ def written_out(module: Module, node: cst.CSTNode) -> bool:
         case cst.BinaryOperation(operator=cst.Modulo(), left=cst.SimpleString() as text):
             return _AS_TEXT.search(text.value) is not None
     return isinstance(node, cst.BinaryOperation) and isinstance(node.left, cst.ConcatenatedString)
+
+
+@question(
+    yes="only the detached result is used",
+    no="a gradient may flow through its result, or the model is not trained in this file",
+)
+def detached_for_nothing(module: Module, call: cst.Call) -> bool:
+    """Say whether a model that is trained elsewhere in the file runs here for nothing but a
+    detached result."""
+    return only_detached(module, call) and trained_elsewhere(module, call)
 
 
 @question(
