@@ -114,24 +114,37 @@ def test_the_keys_of_a_checkpoint_for_the_wrapper_are_spoken_of(source: str, sai
     assert ("without the `module.`" in found.message) is said
 
 
-LOOPED = """\
+STILL = """\
 import torch
 from torch import nn
 
 
+class Features(nn.Module):
+    def __init__(self, net):
+        super().__init__()
+        self.features = nn.Sequential(*net.children())
+        for weight in self.features.parameters():
+            weight.requires_grad = False
+
+    def forward(self, x):
+        return self.features(x)
+
+
 def prepare(net, model):
-    for weight in net.parameters():
-        weight.requires_grad_(False)
-    features = nn.DataParallel(net)
+    features = Features(net)
+    features = nn.DataParallel(features)
     model = model.cuda()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     optimizer.step()
     return model, features, optimizer
 """
-TEACHER = LOOPED.replace(
+LOOPED = STILL.replace(
+    "features = Features(net)",
     "for weight in net.parameters():\n        weight.requires_grad_(False)",
-    "teacher = net.cuda()",
-).replace("features = nn.DataParallel(net)", "teacher = nn.DataParallel(teacher)")
+).replace("DataParallel(features)", "DataParallel(net)")
+TEACHER = STILL.replace("features = Features(net)", "teacher = net.cuda()").replace(
+    "features = nn.DataParallel(features)", "teacher = nn.DataParallel(teacher)"
+)
 TRANSFER = LOOPED.replace("    features = nn", "    net.fc = nn.Linear(8, 2)\n    features = nn")
 THAWED = LOOPED.replace(
     "    features = nn",
@@ -159,15 +172,17 @@ def main(teacher, model, loader):
 @pytest.mark.parametrize(
     ("source", "trained"),
     [
+        (STILL, False),
         (LOOPED, False),
         (TEACHER, False),
+        (STILL.replace("requires_grad = False", "requires_grad = weight.dim() > 1"), True),
         (
             LOOPED.replace("weight.requires_grad_", "if weight.dim() > 1: weight.requires_grad_"),
             True,
         ),
         (LOOPED.replace("for weight in net.", "for weight in net.layer1."), True),
         (TEACHER.replace("SGD(model", "SGD(teacher"), True),
-        (LOOPED.replace("DataParallel(net)", "DataParallel(model)"), True),
+        (STILL.replace("DataParallel(features)", "DataParallel(model)"), True),
         (TRANSFER, True),
         (TRANSFER.replace("net.fc", "net.fc[2]"), True),
         (TRANSFER.replace("nn.Linear(8, 2)", "nn.Identity()"), False),

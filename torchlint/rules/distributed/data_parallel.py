@@ -121,7 +121,7 @@ from torchlint.semantic.code.scopes import base_names, local_class
 from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.code.updates import is_step
 from torchlint.semantic.torch.spelling import KEPT_STILL, called
-from torchlint.semantic.uses.frozen import frozen_names
+from torchlint.semantic.uses.frozen import frozen_names, made_frozen
 from torchlint.semantic.values.accelerator import TRAINERS, makes_lightning_trainer, on_tpu
 from torchlint.semantic.values.inferred import is_model_call
 
@@ -386,12 +386,12 @@ def _trains(module: Module, scope: cst.CSTNode) -> bool:
 
 
 def _stays_still(module: Module, node: cst.Call, model: cst.BaseExpression) -> bool:
-    """Say whether nothing trains a wrapped model: it is frozen where it is wrapped, or is
+    """Say whether nothing trains a wrapped model: it is frozen where it is made or wrapped, or is
     called a teacher or the like, and no optimizer of the file gets its parameters."""
     scope = module.scope(node)
     frozen = frozen_names(module, scope)
     names = {dotted_text(each) for each in (model, *_targets(module, node))}
-    if any(name in frozen for name in names):
+    if any(name in frozen for name in names) or made_frozen(module, model):
         return True
     still = any(called((name or "").rpartition(".")[2], KEPT_STILL) for name in names)
     return (

@@ -151,8 +151,10 @@ from torchlint.rules.training._eval_without_no_grad.inference import (
     only_evaluated,
     serves_training,
     still_by_project,
+    switched_off_elsewhere,
     trains_nothing,
     volatile,
+    works_on_host,
 )
 from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.imports import name_for_module
@@ -164,7 +166,7 @@ from torchlint.semantic.time.entry_points import called_out_of_view
 from torchlint.semantic.time.grades import Heat
 from torchlint.semantic.time.iterations import iteration_count
 from torchlint.semantic.time.loops import LoopKind, loop_kind
-from torchlint.semantic.uses.frozen import is_frozen
+from torchlint.semantic.uses.frozen import is_frozen, made_frozen
 from torchlint.semantic.uses.gradients import (
     detached_for_nothing,
     differentiates,
@@ -294,7 +296,8 @@ def _evaluates(module: Module, node: cst.Call) -> bool:
     ):
         return False
     off = is_frozen(module, node.func) or volatile(module, node)
-    off = off or still_by_project(module, node.func) or decides_on_autograd(module, node)
+    off = off or _without_graph(module, node) or still_by_project(module, node.func)
+    off = off or switched_off_elsewhere(module, node) or decides_on_autograd(module, node)
     off = off or any(proves_no_grad(module, place) for place in homes)
     if off:
         return False
@@ -335,8 +338,16 @@ def _only_detached(module: Module, node: cst.Call) -> bool:
         return False
     if _is_unused(module, node) or _evaluates(module, node):
         return False
-    off = is_frozen(module, node.func) or volatile(module, node)
+    off = is_frozen(module, node.func) or _without_graph(module, node) or volatile(module, node)
     return not (off or decides_on_autograd(module, node))
+
+
+def _without_graph(module: Module, node: cst.Call) -> bool:
+    """Say whether a call records nothing: the model is frozen where it is made, and what it is
+    given carries no graph."""
+    return made_frozen(module, node.func) and not any(
+        inferred(module, arg.value).grad for arg in node.args
+    )
 
 
 @question()
@@ -356,11 +367,14 @@ def _is_unused(module: Module, node: cst.Call) -> bool:
     if isinstance(model, cst.Attribute) and inferred(module, model).kind != "module":
         model = model.value  # ``policy.sample(x)``
     frozen = is_frozen(module, node.func) or freezes_itself(module, model)
+    frozen = frozen or _without_graph(module, node)
     if frozen or still_by_project(module, model) or called_by_framework(module, node):
         return False
-    if callers_decide(module, node) or decides_on_autograd(module, node):
+    if callers_decide(module, node) or switched_off_elsewhere(module, node):
         return False
-    kept = keeps_what_it_computes(module, model) or may_run_backward(module, node)
+    if decides_on_autograd(module, node) or may_run_backward(module, node):
+        return False
+    kept = keeps_what_it_computes(module, model)
     return not (kept or volatile(module, node) or foreign(module, model))
 
 
@@ -426,7 +440,8 @@ def _trainable(module: Module, node: cst.Call) -> bool:
     func = node.func
     if isinstance(func, cst.Attribute) and func.attr.value == "forward":
         func = func.value
-    return not (records_nothing(module, func) or may_train_itself(module, node))
+    silent = records_nothing(module, func) or works_on_host(module, node)
+    return not (silent or may_train_itself(module, node))
 
 
 def _loop(module: Module, heat: Heat, home: cst.CSTNode) -> cst.CSTNode | None:

@@ -13,6 +13,8 @@ from torchlint.semantic.code.calls import keyword_argument
 from torchlint.semantic.code.conditions import conditions_around
 from torchlint.semantic.code.flow import call_sites
 from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.reaching import assigned_to
+from torchlint.semantic.code.scopes import base_names, method_of, scopes
 from torchlint.semantic.code.tree import (
     DISPLAYS,
     is_name,
@@ -24,15 +26,40 @@ from torchlint.semantic.code.tree import (
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
+from torchlint.semantic.uses.networks import model_classes
+from torchlint.semantic.values.definitions_behind import functions, returned
 from torchlint.semantic.values.inferred import inferred
 
+_THAWS = regex(r"requires_grad_?\s*(=|\()\s*(True|\))")
 _LATER = regex(r"requires_grad_?\s*(=(?!=)|\()(?!\s*False)")
 """What may give gradients back to a part of what was frozen."""
 _GIVES = frozenset(("parameters", "named_parameters"))
 _WITHOUT_PARAMETERS = ops.dotted("layer", "stateless")
+_REGISTERS = regex(r"\bself\.(add_module|register_module|register_parameter)\(|\bsetattr\(self\b")
 _FREEZING = regex(r"freez|frozen|set_requires_grad|no_?grad", re.IGNORECASE)
 _FUNCTION = regex(r"(^|_)(func|fn|function|callback|transform)s?$")
 """What people call a function that a class keeps, and no network."""
+
+
+@question(
+    yes="all parameters of `{0}` are made without gradients",
+    no="`{0}` may have parameters that are trained",
+)
+def made_frozen(module: Module, model: cst.BaseExpression) -> bool:
+    """Say whether the code that makes a model switches off the gradients of all its parameters: the
+    constructor of its class, also by an argument that is False by default, or the function that
+    returns it, and the code that gets it changes nothing about that."""
+    text = dotted_text(model)
+    home: cst.CSTNode = module.scope(model)
+    if text is not None and text.startswith("self."):
+        home = module.class_of(model) or home
+    if text is not None and _is_changed(module, home, text):
+        return False
+    classes = list(model_classes(module, model))
+    if classes and all(_made_frozen(where, cls, module) for where, cls in classes):
+        return True
+    made = list(_made_by(module, model))
+    return bool(made) and all(_returns_frozen(module, call) for call in made)
 
 
 @question(ground=True)
@@ -151,6 +178,43 @@ def _keeps_defaults(
     return True
 
 
+def _made_frozen(module: Module, cls: cst.ClassDef, used: Module) -> bool:
+    init, family = method_of(module, cls, "__init__"), scopes(module).lineage(cls)
+    if init is None or any(_THAWS.search(module.source(each)) for each in family):
+        return False
+    frozen = dict(frozen_names(module, init))
+    for call in module.within(init.body, cst.Call):
+        name = dotted_text(call.func) or ""
+        helper = method_of(module, cls, name.removeprefix("self.")) if "self." in name else None
+        if helper is not None and _always_runs(module, call, init):
+            names = frozen_names(module, helper)
+            frozen |= {
+                each: call for each in names if not _is_changed(module, init.body, each, call)
+            }
+    # How what a call names is called here, and where it was imported from.
+    if frozen and not all(
+        _keeps_defaults(module, frozen.values(), init, call)
+        for where in (module, used)
+        for call in where.nodes(cst.Call)
+        if cls.name.value
+        in {
+            (name or "").rpartition(".")[2]
+            for name in (where.name(call.func), dotted_text(call.func))
+        }
+    ):
+        return False
+    if "self" not in frozen:
+        ours = all(base == "torch.nn.Module" for base in base_names(module, cls))
+        if not ours or any(_REGISTERS.search(module.source(each)) for each in family):
+            return False
+    if any(unpacks(module, each) for each in family):
+        return False
+    parts = [(each, assign) for each in family for assign in learning_parts(module, each)]
+    return bool(frozen or parts) and all(
+        _is_frozen_part(module, each, assign, frozen) for each, assign in parts
+    )
+
+
 @question(remember=False)
 def unpacks(module: Module, cls: cst.ClassDef) -> bool:
     """Say whether a class gives several attributes their values at once."""
@@ -196,6 +260,40 @@ def _attributes(assign: cst.Assign | cst.AnnAssign) -> Iterator[str]:
         owner, _, name = (dotted_text(target) or "").partition(".")
         if owner == "self" and "." not in name:
             yield name
+
+
+def _is_frozen_part(
+    module: Module,
+    cls: cst.ClassDef,
+    assign: cst.Assign | cst.AnnAssign,
+    frozen: dict[str, cst.CSTNode],
+) -> bool:
+    """Say whether what an attribute gets is among what is frozen, or a weight without gradients."""
+    parameter = _parameter(module, assign.value)
+    if parameter is not None and _without_gradient(module, parameter):
+        return True
+    if "self" in frozen and module.before(assign, frozen["self"]):
+        return True
+    root = root_of(assign.value)
+    names = {f"self.{name}" for name in _attributes(assign)} | {dotted_text(root) or ""}
+    return any(name in frozen and (name != "self") for name in names) or _weight_alone(
+        module, cls, assign
+    )
+
+
+def _weight_alone(module: Module, cls: cst.ClassDef, assign: cst.Assign | cst.AnnAssign) -> bool:
+    """Say whether a layer has a weight alone, for which the class puts one without gradients."""
+    value = assign.value
+    bias = keyword_argument(module, value, "bias") if isinstance(value, cst.Call) else None
+    if not is_name(bias, "False"):
+        return False
+    weights = {f"self.{name}.weight" for name in _attributes(assign)}
+    return any(
+        (parameter := _parameter(module, other.value)) is not None
+        and _without_gradient(module, parameter)
+        and any(dotted_text(target.target) in weights for target in other.targets)
+        for other in module.within(cls.body, cst.Assign, nested=True)
+    )
 
 
 def _parameter(module: Module, node: cst.BaseExpression | None) -> cst.Call | None:
@@ -277,6 +375,35 @@ def _named(module: Module, call: cst.Call) -> Iterator[cst.BaseExpression]:
         end = module.parent(end)
     yield start
     yield from (each.target for each in end.targets) if isinstance(end, cst.Assign) else ()
+
+
+# -- functions that make networks ------------------------------------------------------------------
+
+
+def _made_by(module: Module, model: cst.BaseExpression) -> Iterator[cst.Call]:
+    """Yield the calls by which a name of a function, or an attribute of a class, is given its
+    network."""
+    for made in assigned_to(module, model):
+        while (
+            isinstance(made, cst.Call)
+            and isinstance(made.func, cst.Attribute)
+            and isinstance(made.func.value, cst.Call)
+        ):
+            made = made.func.value
+        if isinstance(made, cst.Call):
+            yield made
+
+
+def _returns_frozen(module: Module, call: cst.Call) -> bool:
+    """Say whether each function that a call may reach returns what it has frozen."""
+    found = functions(module, call)
+    return bool(found) and all(
+        isinstance(function, cst.FunctionDef)
+        and bool(given := returned(where, function))
+        and (frozen := frozen_names(where, function)).keys() >= set(map(dotted_text, given))
+        and _keeps_defaults(where, frozen.values(), function, call)
+        for where, function in found
+    )
 
 
 # -- by all that the file says ---------------------------------------------------------------------

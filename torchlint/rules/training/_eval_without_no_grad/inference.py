@@ -4,18 +4,25 @@ speaks against it."""
 from __future__ import annotations
 
 import re
+from functools import partial
 
 import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.rule import Grade, Module, heat_of, inferred
+from torchlint.rules.training._eval_without_no_grad.graphless_calls import (
+    calls_method,
+    calls_without_graph,
+)
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import call_sites
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import assigned_to, definitions_of
 from torchlint.semantic.code.scopes import name_outside
+from torchlint.semantic.code.text import in_main_guard
 from torchlint.semantic.code.tree import attr_of, keyword_of, method_called
 from torchlint.semantic.code.updates import is_step
+from torchlint.semantic.device.host_reads import host_copy
 from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.question import question
 from torchlint.semantic.time.autograd import no_grad
@@ -26,6 +33,7 @@ from torchlint.semantic.uses.gradients import differentiates, runs_without_graph
 from torchlint.semantic.uses.graph_use import calls_in_view
 from torchlint.semantic.values import definitions_behind
 from torchlint.semantic.values.classes import is_network
+from torchlint.semantic.values.value import CPU
 
 EVALUATION = regex(
     r"(^|_)(val|valid\w*|eval\w*|tests?|testing|infer\w*|predict\w*)(_|$)"
@@ -114,6 +122,26 @@ def serves_training(module: Module, function: cst.CSTNode) -> bool:
 
 def _evaluates_itself(module: Module, function: cst.FunctionDef) -> bool:
     return evaluates_by_name(function) or calls_eval(module, function)
+
+
+@question(
+    yes="`{0}` takes what was copied to the host, and only its name says that it runs a model",
+    no="`{0}` is not known to be something that works on the host",
+)
+def works_on_host(module: Module, node: cst.Call) -> bool:
+    """Say whether a call hands what was copied from the device to something that only its name
+    calls a model, ``decoder(logits.cpu())``: a beam search, which records no graph."""
+    model = inferred(module, node.func)
+    if model.node is not None or model.name is not None:
+        return False
+    for arg in node.args:
+        made = definitions_of(module, arg.value) if isinstance(arg.value, cst.Name) else []
+        values = [arg.value, *(each.value for each in made if isinstance(each, cst.Assign))]
+        if inferred(module, arg.value).device == CPU and any(
+            isinstance(each, cst.Call) and host_copy(module, each) is not None for each in values
+        ):
+            return True
+    return False
 
 
 @question(
@@ -221,6 +249,36 @@ def callers_decide(module: Module, node: cst.Call) -> bool:
     calls = module.within(home, cst.Call) if home.name.value != "forward" else ()
     detaches = any(method_called(call) == "detach" for call in calls)
     return not (detaches or module.outside.calls(name_outside(module, home)))
+
+
+@question(
+    yes="another file that calls a method of its name switches autograd off, or decides about it",
+    no="no other file that calls a method of its name switches autograd off",
+)
+def switched_off_elsewhere(module: Module, node: cst.Call) -> bool:
+    """Say whether a place is in a network's own method, or one that acts or samples, of which no
+    call is known but those that try it out where the file is run itself, as objects of several
+    classes have it, and another file that calls it by name switches autograd off, or, where a
+    network's is tried out, calls it at all; or in what only such methods call."""
+    home = module.function(node)
+    if home is None:
+        return False
+    own = call_sites(module, home)
+    sites = [(module, site) for site in own if not in_main_guard(module, site)]
+    sites += [(caller.module, caller.call) for caller in callers_outside(module, home)]
+    if sites:
+        return all(
+            no_grad(where, site) is True or switched_off_elsewhere(where, site)
+            for where, site in sites
+        )
+    cls = module.class_of(home)
+    name = home.name.value
+    if cls is None or not (is_network(module, cls) or called(name, ACTING)):
+        return False
+    tried = is_network(module, cls) and bool(own) and not _evaluates_itself(module, home)
+    if tried and module.outside.others_say(partial(calls_method, name)) is True:
+        return True
+    return said_somewhere(module, partial(calls_without_graph, name))
 
 
 @question(
