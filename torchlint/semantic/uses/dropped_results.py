@@ -7,7 +7,8 @@ import libcst as cst
 
 from torchlint.semantic.code.flow import call_sites
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.reaching import readers_of
+from torchlint.semantic.code.reaching import assigned_to, readers_of
+from torchlint.semantic.code.tree import is_name, parameters_of
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.values.inferred import inferred
@@ -15,7 +16,8 @@ from torchlint.semantic.values.inferred import inferred
 
 @question(yes="nobody takes the result", no="somebody may take the result")
 def dropped_result(module: Module, read: cst.CSTNode) -> bool:
-    """Say whether a read stands in ``return out, weights`` and no caller in this file takes it."""
+    """Say whether a read stands in ``return out, weights`` and no caller in this file takes it, or
+    it is only given where a flag says so that is off by default."""
     element = module.parent(read)
     results = module.parent(element) if isinstance(element, cst.Element) else None
     if not isinstance(results, cst.Tuple):
@@ -23,6 +25,8 @@ def dropped_result(module: Module, read: cst.CSTNode) -> bool:
     above = module.parent(results)
     if not isinstance(above, (cst.Return, cst.IfExp)):
         return False
+    if _behind_a_flag_that_is_off(module, results):
+        return True
     function = module.function(read)
     if function is None or not isinstance(above, cst.Return):
         return False
@@ -63,6 +67,36 @@ def _leaves(module: Module, call: cst.Call, index: int) -> bool:
                 dropped_result(module, read) for read in readers_of(module, above, target.value)
             )
     return False
+
+
+def _behind_a_flag_that_is_off(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether a flag whose default is False has to be set for a place to be reached."""
+    child: cst.CSTNode = node
+    for above in module.ancestors(node):
+        if isinstance(above, cst.FunctionDef):
+            return False
+        if isinstance(above, (cst.If, cst.IfExp)) and child is above.body:
+            flag = above.test
+            if isinstance(flag, cst.Name):
+                function = module.function(flag)
+                return function is not None and _default_false(function, flag.value)
+            path = dotted_text(flag) or ""
+            made = assigned_to(module, flag)
+            if not path.startswith("self.") or len(made) != 1 or not isinstance(made[0], cst.Name):
+                return False
+            maker = module.function(made[0])
+            return made[0].value == "False" or (
+                maker is not None and _default_false(maker, made[0].value)
+            )
+        child = above
+    return False
+
+
+def _default_false(function: cst.FunctionDef, name: str) -> bool:
+    return any(
+        param.name.value == name and is_name(param.default, "False")
+        for param in parameters_of(function)
+    )
 
 
 __all__ = ["calls_of", "dropped_result"]
