@@ -91,14 +91,15 @@ def test_fixes_change_their_cells_alone() -> None:
 
 
 def test_an_import_is_added_to_the_cell_of_the_imports() -> None:
-    imports, code = (
-        "import torch\nfrom numpy import ones, zeros",
-        "frames = torch.tensor([zeros(4), ones(4)])",
+    imports = "from torch.nn import Linear"
+    code = (
+        "net = Linear(4, 4)\n\n\ndef evaluate(net, loader):\n    net.eval()\n"
+        "    for x in loader:\n        print(net(x).sum().item())"
     )
     report = check(imports, "%%bash\nls", "a = 1", code, fix="unsafe")
     assert report.cells == (
-        (2, imports, f"{imports}\nimport numpy as np"),
-        (8, code, "frames = torch.tensor(np.stack([zeros(4), ones(4)]))"),
+        (2, imports, f"{imports}\nimport torch"),
+        (8, code, code.replace("def", "@torch.no_grad()\ndef")),
     )
 
 

@@ -30,7 +30,6 @@ MESSAGES = [
     ),
     ("TL606", "            torch.tensor([out.sum(), out.std() + 1]),", "; use torch.stack."),
     ("TL606", "            torch.tensor([v.item() for v in values]),", "; on the device, use"),
-    ("TL113", '        moved = out.to("cpu")', "copies it in the same step"),
 ]
 
 

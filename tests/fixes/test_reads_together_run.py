@@ -134,39 +134,6 @@ APART = {
 }
 
 
-EXACT = {
-    "a count and a fraction": "hits = (out > 0.5).sum()\nseen = torch.sum(out > 0)\n"
-    "kept[len(kept)] = float(hits) / (float(seen) + 1e-6)",
-    "several counts": "a = (out > 0.5).sum()\n"
-    "kept[len(kept)] = 2 * float(a) / (float(a + (out > 0).sum()) + 0.25)",
-    "a sum without a division": "loss, extra = loss.detach(), extra.detach()\n"
-    "kept[len(kept)] = float(loss) + 0.5 * float(extra)",
-}
-ROUNDED = {
-    "by what may be zero": "hits = (out > 0.5).sum()\n"
-    "kept[len(kept)] = float(hits) / float((out > -9).sum())",
-    "by a whole number more": "hits = (out > 0.5).sum()\n"
-    "kept[len(kept)] = float(hits) / (float((out > 0).sum()) + 1.0)",
-    "by a fraction more than a loss": "kept[len(kept)] = float(extra) / (float(loss) + 1e-6)",
-    "by a number of the host": "kept[len(kept)] = (float(extra) + float(loss)) / 3",
-}
-
-
-@pytest.mark.parametrize("name", EXACT)
-def test_arithmetic_that_is_exact_on_the_device_is_safe(name: str) -> None:
-    source = program(EXACT[name])
-    after = changed(source, "safe")
-    assert after.count(".double()") == 2, after
-    assert differences("ended", ended(source), ended(after)) == []
-
-
-@pytest.mark.parametrize("name", ROUNDED)
-def test_arithmetic_that_may_differ_on_the_device_is_unsafe(name: str) -> None:
-    source = program(ROUNDED[name])
-    assert changed(source, "safe") == source
-    assert changed(source).count(".double()") == 2
-
-
 def ended(source: str) -> list[Any]:
     names, text = ran(source)
     return [names["found"], names["kept"], torch.rand(1), text]

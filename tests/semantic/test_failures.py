@@ -275,16 +275,6 @@ def get_parser():
     parser = argparse.ArgumentParser()
     return parser
 """
-WITH = f"{BUILDS}from lib.data import data\n"
-ASKS = "def more(it):\n    return hasattr(it, 'height')\n"
-SETS = "def more(it):\n    setattr(it, 'height', 2)\n"
-BESIDE = f"{BUILDS}from here import data\n"
-READS = "def data(options, n=1):\n    print(options.folder, n)\n    return options.height\n"
-MAYBE = """def data(options, n=1):
-    if options.folder:
-        return options.height
-    print(options.height)
-"""
 
 
 @pytest.mark.parametrize(
@@ -330,41 +320,18 @@ def test_options_that_no_parser_defines(
 
 
 @pytest.mark.parametrize(
-    ("above", "files", "expected"),
+    ("above", "expected"),
     [
-        (f"{BUILDS}args = get_args()\nprint(args.folder)", {}, True),
-        (f"{BUILDS}args = get_args()\nprint(args.width)", {}, False),
-        (f"{GETS}args = get_parser().parse_args()\nprint(args.width)", {}, False),
-        (f"{GETS}args, more = get_parser().parse_known_args()\nprint(args.width)", {}, True),
-        (f"{WITH}args = get_args()\ndata(args)", {}, False),
-        (
-            f"{WITH}args = get_args()\ndata(n=3, options=args)",
-            {},
-            True,
-        ),
-        (f"{WITH}args = _load()\ndata(args)", {}, True),
-        (f"{BESIDE}args = get_args()\ndata(args)", {"here.py": READS}, False),
-        (f"{BESIDE}args = get_args()\ndata(args)", {"lib/here.py": READS}, True),
-        (f"{WITH}args = get_args()\ndata(args)", {"lib/data.py": f"{READS}{ASKS}"}, False),
-        (f"{WITH}args = get_args()\ndata(args)", {"lib/data.py": f"{READS}{SETS}"}, True),
-        (
-            f"{WITH}args = get_args()\ndata(args)",
-            {"lib/data.py": MAYBE},
-            True,
-        ),
-        (
-            f"{WITH}args = get_args()\ndata(args)",
-            {"lib/more.py": "import run\ndef more(a):\n    a.height = 3\n"},
-            True,
-        ),
-        (f"{BUILDS}def main(args):\n    print(args.width)\nmain(get_args())", {}, False),
-        (f"{BUILDS}def main(args):\n    print(args.width)\nmain(_x)", {}, True),
+        (f"{BUILDS}args = get_args()\nprint(args.folder)", True),
+        (f"{BUILDS}args = get_args()\nprint(args.width)", False),
+        (f"{GETS}args = get_parser().parse_args()\nprint(args.width)", False),
+        (f"{GETS}args, more = get_parser().parse_known_args()\nprint(args.width)", True),
     ],
 )
-def test_options_that_a_function_reads(
-    above: str, files: dict[str, str], expected: bool, tmp_path: Path
+def test_options_of_a_parser_that_a_function_makes(
+    above: str, expected: bool, tmp_path: Path
 ) -> None:
-    assert told(tmp_path, {"lib/data.py": READS, **files}, above=above) is expected
+    assert told(tmp_path, {}, above=above) is expected
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,7 @@ events of a run without an end fill the memory. `schedule(wait=..., warmup=..., 
 
 Flagged: a profiler without a schedule (also `cProfile`, `tracemalloc` and the decorators of
 `memory_profiler` and `line_profiler`) around a training loop that nothing ends after a few steps,
-unconditionally; arguments of `torch.profiler.profile` given to
-`torch.autograd.profiler.profile`, which raises a TypeError; and `use_cuda=True`, which is
-deprecated. `record_function` is left alone: it costs little, but it is not free either when no
+unconditionally. `record_function` is left alone: it costs little, but it is not free either when no
 profiler runs, so keep it out of loops over elements.
 
 ## Setup
@@ -96,17 +94,20 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Hit, Module, Rule, Severity, arguments_of, heat_of
+from torchlint.rule import Hit, Module, Rule, arguments_of, heat_of
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import reads_of
-from torchlint.semantic.code.tree import LOOPS, attr_of, is_name, keyword_of
-from torchlint.semantic.code.versions import too_early
+from torchlint.semantic.code.tree import LOOPS, attr_of, is_name
 from torchlint.semantic.time.heat import function_heat
 from torchlint.semantic.time.iterations import iteration_count
 from torchlint.semantic.time.step_overhead import has_training_loop, on_demand, runs_training
 
-_TORCH = frozenset(("torch.profiler.profile", "torch.profiler.profiler.profile"))
-_AUTOGRAD = frozenset(("torch.autograd.profiler.profile", "torch.autograd.profiler_legacy.profile"))
+_TORCH = frozenset(
+    (
+        *("torch.profiler.profile", "torch.profiler.profiler.profile"),
+        *("torch.autograd.profiler.profile", "torch.autograd.profiler_legacy.profile"),
+    )
+)
 _OTHERS = frozenset(("cProfile.Profile", "profile.Profile", "tracemalloc.start"))
 _ENDS = frozenset(("stop", "disable", "__exit__"))
 _EXTRAS = {
@@ -115,16 +116,7 @@ _EXTRAS = {
     "profile_memory": "memory",
     "with_flops": "flops",
 }
-_FOREIGN = ("activities", "on_trace_ready", "schedule")
 _OTHER = "{name} watches the whole training run; switch it on by a flag, for a few steps."
-_ERROR = (
-    "torch.autograd.profiler.profile takes no {name}=, which raises a TypeError; use "
-    "torch.profiler.profile."
-)
-_NAMES_DEVICE = (2, 3)
-"""The torch since which ``use_cuda`` warns, and each before it may not know ``use_device``."""
-_DEPRECATED = 'use_cuda=True is deprecated; pass use_device="cuda".'
-
 rule = Rule(
     __name__,
     __doc__,
@@ -143,24 +135,14 @@ rule = Rule(
 
 @rule.call(*_TORCH)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    yield from _torch(module, node)
-
-
-@rule.call(*_AUTOGRAD)
-def check_autograd(node: cst.Call, module: Module) -> Iterator[Hit]:
-    foreign = next(
-        (
-            a.keyword.value
-            for a in node.args
-            if a.keyword is not None and a.keyword.value in _FOREIGN
-        ),
-        "",
-    )
-    if foreign:
-        yield Hit(node, {"name": foreign}, message=_ERROR, severity=Severity.ERROR)
-    else:
-        yield from _use_cuda(module, node)
-        yield from _torch(module, node)
+    args = arguments_of(module, node, "torch.autograd.profiler.profile")
+    enabled = args.value("enabled")
+    if args.open or not (enabled is None or is_name(enabled, "True")) or on_demand(module, node):
+        return
+    schedule = args.value("schedule")
+    if (schedule is None or is_name(schedule, "None")) and _is_watched(module, node):
+        words = [word for key, word in _EXTRAS.items() if is_name(args.value(key), "True")]
+        yield Hit(node, {"extras": f", with {', '.join(words)}" if words else ""})
 
 
 @rule.call(*_OTHERS)
@@ -181,23 +163,6 @@ def check_decorator(node: cst.Decorator, module: Module) -> Iterator[Hit]:
     trains = function_heat(module, function).train or has_training_loop(module, function.body)
     if trains and not on_demand(module, function.body):
         yield Hit(node.decorator, {"name": name}, message=_OTHER)
-
-
-def _use_cuda(module: Module, node: cst.Call) -> Iterator[Hit]:
-    for arg in () if too_early(module, _NAMES_DEVICE, _NAMES_DEVICE) else node.args:
-        if keyword_of(arg) == "use_cuda" and is_name(arg.value, "True"):
-            yield Hit(node, message=_DEPRECATED, severity=Severity.INFO)
-
-
-def _torch(module: Module, node: cst.Call) -> Iterator[Hit]:
-    args = arguments_of(module, node, "torch.autograd.profiler.profile")
-    enabled = args.value("enabled")
-    if args.open or not (enabled is None or is_name(enabled, "True")) or on_demand(module, node):
-        return
-    schedule = args.value("schedule")
-    if (schedule is None or is_name(schedule, "None")) and _is_watched(module, node):
-        words = [word for key, word in _EXTRAS.items() if is_name(args.value(key), "True")]
-        yield Hit(node, {"extras": f", with {', '.join(words)}" if words else ""})
 
 
 def _is_watched(module: Module, node: cst.Call) -> bool:

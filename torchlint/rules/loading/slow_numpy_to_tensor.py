@@ -43,10 +43,9 @@ table = torch.tensor(np.concatenate([np.zeros((2, 4)), np.ones((2, 4))]))
 ```
 
 ## Fix safety
-Unsafe: `np.stack` raises where the list is empty, the shapes differ or have no dimension, and gives
-arrays of different dtypes their common one; with a `dtype`, or in the place of an old constructor,
-the conversion is NumPy's, where what raised is cut off. The tensor of `as_tensor` could be resized.
-`.tolist()` gets no fix: a list of Python floats becomes float32, an array of float64 stays float64.
+No fix is offered: `np.stack` raises where the list is empty, the shapes differ or have no
+dimension, and gives arrays of different dtypes their common one; a list of Python floats becomes
+float32, an array of float64 stays float64.
 
 ## Measure
 One tensor of two images. A gain can be expected on a CPU, too.
@@ -62,30 +61,14 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import (
-    Fix,
     Hit,
     Module,
-    NeedImport,
-    Replace,
     Rule,
-    Safety,
-    keyword_argument,
-    one_sentence,
-    with_keyword,
 )
 from torchlint.rules.loading._slow_numpy_to_tensor.arrays import arrays_in, is_array
-from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.torch import dtypes
 
 _DTYPES = {legacy: dtype for legacy, dtype in dtypes.LEGACY.items() if dtype != "bfloat16"}
-_EMPTY = "np.stack raises for an empty list, where torch gives an empty tensor."
-_MIXED = (
-    "np.stack raises where the shapes differ or have no dimension, and joins different "
-    "dtypes in their common one."
-)
-_CAST = "NumPy's own conversion to the dtype takes the place of Python's, which raises on overflow."
-_RESIZED = "The tensor takes over the memory of the joined array, which torch cannot resize."
-
 rule = Rule(
     __name__,
     __doc__,
@@ -104,7 +87,6 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if first is None or first.star:
         return
     name = module.called(node).removeprefix("torch.")
-    legacy = _DTYPES.get(name)
     words = {"call": f"torch.{name}"}
     listed = _listed(module, first.value)
     if listed is not None:
@@ -112,7 +94,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         yield Hit(node, words)
     elif arrays_in(module, first.value):
         words |= {"what": "a list of arrays", "remedy": "np.stack first"}
-        yield Hit(node, words, _fix_stack(module, node, legacy))
+        yield Hit(node, words)
 
 
 def _listed(module: Module, data: cst.BaseExpression) -> cst.BaseExpression | None:
@@ -127,33 +109,3 @@ def _listed(module: Module, data: cst.BaseExpression) -> cst.BaseExpression | No
         case _:
             return None
     return array if is_array(module, array) else None
-
-
-def _torch(node: cst.Call) -> cst.BaseExpression:
-    return node.func.value if isinstance(node.func, cst.Attribute) else cst.Name("torch")
-
-
-def _tensor(node: cst.Call, data: cst.BaseExpression, legacy: str | None) -> cst.Call:
-    """Return the call over other data; an old constructor becomes ``torch.tensor`` with its
-    dtype."""
-    new = node.with_changes(args=[node.args[0].with_changes(value=data), *node.args[1:]])
-    if legacy is None:
-        return new
-    dtype = cst.Attribute(_torch(node), cst.Name(legacy))
-    return with_keyword(
-        new.with_changes(func=cst.Attribute(_torch(node), cst.Name("tensor"))), "dtype", dtype
-    )
-
-
-def _fix_stack(module: Module, node: cst.Call, legacy: str | None) -> Fix:
-    data = node.args[0].value
-    numpy = name_for_module(module, "numpy", "np")
-    stacked = cst.Call(cst.parse_expression(f"{numpy}.stack"), [cst.Arg(data)])
-    edits = (Replace(node, _tensor(node, stacked, legacy)), NeedImport("numpy", numpy))
-    notes = (
-        "" if isinstance(data, cst.List) else _EMPTY,
-        _MIXED,
-        _RESIZED if module.called(node).endswith("as_tensor") else "",
-        _CAST if legacy is not None or keyword_argument(module, node, "dtype") is not None else "",
-    )
-    return Fix(edits, Safety.UNSAFE, "Join the arrays first", one_sentence(notes))

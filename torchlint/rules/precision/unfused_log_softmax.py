@@ -92,6 +92,7 @@ from torchlint.rules.precision._unfused_log_softmax.fills import filled
 from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.names import one_by_one
 from torchlint.semantic.code.reaching import definitions_of, readers_of, sole_use
+from torchlint.semantic.question import question
 from torchlint.semantic.time.autograd import no_grad
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values.operations import operation_of
@@ -109,7 +110,6 @@ _RANKS = (
     | ops.having("along", "several")
     | ops.having("reduce", "several-with-more")
 )
-_DEPTH = 5
 _SMALL = 0.01
 _CROSS = ("cross_entropy", "CrossEntropyLoss")
 _NAMES = ("log", *_BINARY, *_CROSS)
@@ -212,16 +212,16 @@ def _origin(module: Module, node: cst.BaseExpression) -> cst.BaseExpression:
     return node
 
 
-def _without_views(
-    module: Module, node: cst.BaseExpression, depth: int = _DEPTH
-) -> cst.BaseExpression:
+@question()
+def _without_views(module: Module, node: cst.BaseExpression) -> cst.BaseExpression:
     """Return the expression behind views and choices of its elements, which a logarithm may come
     before as well, and behind a function of this file that returns it.
 
     The order of probabilities is that of their logarithms: of ``topk`` and ``max``, too.
     """
-    inner = _step(module, _origin(module, node)) if depth else None
-    return _without_views(module, inner, depth - 1) if inner is not None else _origin(module, node)
+    inner = _step(module, _origin(module, node))
+    behind = _without_views(module, inner) if inner is not None else None
+    return behind or _origin(module, node)
 
 
 def _step(module: Module, node: cst.BaseExpression) -> cst.BaseExpression | None:

@@ -82,12 +82,10 @@ for x in loader:
 ```
 
 ## Fix safety
-Unsafe: a loop that clips each gradient by value becomes `torch.nn.utils.clip_grad_value_`, which
-leaves out a parameter without a gradient, where the loop raised. For the rest no fix is offered:
-`torch._foreach_*` is not public. Each step is done for all tensors before the next one, a product
-and its sum may be rounded differently, an empty list raises, and a list of gradients keeps them in
-memory until it is made anew or its function ends. The lists can also be made once, before the
-training, where nothing replaces the tensors.
+No fix is offered: `torch._foreach_*` is not public. Each step is done for all tensors before the
+next one, a product and its sum may be rounded differently, an empty list raises, and a list of
+gradients keeps them in memory until it is made anew or its function ends. The lists can also be
+made once, before the training, where nothing replaces the tensors.
 
 ## Measure
 Timed are three steps of a model with many small parameters. On a CPU no gain is expected: foreach
@@ -110,7 +108,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.base.regex import regex
-from torchlint.rule import Fix, Hit, Module, NeedImport, Replace, Rule, Safety, Severity, heat_of
+from torchlint.rule import Hit, Module, Rule, Severity, heat_of
 from torchlint.rules.training._parameter_by_parameter.loops import (
     ON_GRADIENTS,
     Work,
@@ -121,9 +119,6 @@ from torchlint.rules.training._parameter_by_parameter.loops import (
 from torchlint.rules.training._parameter_by_parameter.network_size import parameter_tensors
 from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.guards import throttled
-from torchlint.semantic.code.imports import name_for_module
-from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.reaching import read_after
 from torchlint.semantic.code.scopes import base_names
 from torchlint.semantic.code.tree import is_name, method_called
 from torchlint.semantic.question import question
@@ -143,10 +138,6 @@ loop of this many is a few hundredths of a step of the same network, which launc
 for each layer."""
 _SMALL = "{work} Here that is {count} launches at most, so that little is gained."
 _UNKNOWN = "{work} What that saves grows with the number of parameters: in a small network, little."
-_CLIPPED = (
-    "A parameter without a gradient is left out, where the loop raised; where a later backward() "
-    "needs the gradients (create_graph=True), it raises, for they were changed."
-)
 _CLIPS = regex(r"^(clamp|clip)_?$")
 _HOOKED = (
     "each backward pass calls this in Python, and a kernel, for each parameter; before the "
@@ -193,41 +184,7 @@ def check(node: cst.For, module: Module) -> Iterator[Hit]:
         words = {"work": work.value, "count": str(count)}
         message = _UNKNOWN if count is None else _SMALL if count <= _FEW else None
         severity = Severity.INFO if message is not None else None
-        yield Hit(node, words, _clipping(module, node), severity, message, heat.why)
-
-
-def _clipping(module: Module, loop: cst.For) -> Fix | None:
-    """Return the fix of a loop that does what ``torch.nn.utils.clip_grad_value_`` does."""
-    match loop:
-        case cst.For(
-            cst.Name(name),
-            body=cst.IndentedBlock(
-                [
-                    cst.SimpleStatementLine(
-                        [
-                            cst.Expr(
-                                cst.Call(
-                                    cst.Attribute(clipped, cst.Name("clamp_")),
-                                    [cst.Arg(low), cst.Arg(high)],
-                                )
-                            )
-                        ]
-                    )
-                ]
-            ),
-            orelse=None,
-            asynchronous=None,
-        ) if (dotted_text(clipped) or "").removesuffix(".data") == f"{name}.grad":
-            most = module.source_of(high)
-        case _:
-            return None
-    code = cst.Module([]).code_for_node(loop.with_changes(leading_lines=()))
-    if module.source_of(low) != f"-{most}" or "#" in code or read_after(module, loop, name):
-        return None
-    torch = name_for_module(module, "torch", "torch")
-    call = f"{torch}.nn.utils.clip_grad_value_({module.source_of(loop.iter)}, {most})"
-    edits = (Replace(loop, cst.parse_statement(call)), NeedImport("torch", torch))
-    return Fix(edits, Safety.UNSAFE, "Use torch.nn.utils.clip_grad_value_", _CLIPPED)
+        yield Hit(node, words, None, severity, message, heat.why)
 
 
 @question(

@@ -14,9 +14,8 @@ after the loop: it walks each graph once.
 
 Flagged: a literal `retain_graph=True` of a backward pass in each step, where the loss depends on a
 state that the steps before have bound, and each of its bindings in the loop has a graph: names,
-attributes, running sums of losses, and attributes that a model of this file sets in its own
-`forward`. The calls between state and loss have to be torch's, or code of the project in which
-nothing detaches.
+attributes, and running sums of losses. The calls between state and loss have to be torch's, or code
+of the project in which nothing detaches.
 
 ## Setup
 ```python

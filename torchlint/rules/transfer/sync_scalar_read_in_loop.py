@@ -118,18 +118,16 @@ lines after the loop, or between two runs of it, read (`acc = torch.stack(acc).t
 after the loop where the mean of it is taken, else `acc = [...]`); neighbours, in a tuple, in one
 statement or in lines below each other, that become one read of a stacked tensor, where each
 certainly has no dimension; numbers that a step puts into a dictionary one by one, where nothing
-looks at that before the last of them, which become one read behind it; names that are read now and
-then; and arithmetic with several reads (`float(a) / (float(b) + 1e-6)`) that is done on the device
-in float64, where each divisor is a whole number and a fraction, and so never zero.
+looks at that before the last of them, which become one read behind it; and names that are read now
+and then.
 
 Where the device would round a sum in another way, as a term that is divided, where there may be no
 float64 (MPS), or what is added may not be whole, the tensors are kept instead, and their numbers
 added after the loop in the same order, and before a line that looks at the sum now and then. That
 is safe too.
 
-Unsafe elsewhere: what a function of a package, or one whose annotation says a number, returns; a
-loop that may be left on another way than to the line after it; and other arithmetic with several
-reads, as a division by zero raises nothing on the device. There is no fix where more than a log looks at the sum or list in each step, where a closure, a global or an
+Unsafe elsewhere: what a function of a package, or one whose annotation says a number, returns, and a
+loop that may be left on another way than to the line after it. There is no fix where more than a log looks at the sum or list in each step, where a closure, a global or an
 exception handler may see it, or where it is not known whether numbers are whole. Lines that only
 log the sum or number in each step (`bar.set_postfix(loss=total / seen)`) are made to do so every 50
 steps, with the loop's own counter or one that `enumerate` adds, and in the last step where the loop tells
@@ -147,8 +145,7 @@ step waits for that anyway. Where that has no fix, as where a function or an obj
 reads what it is given (`score(out, y)`; of several such calls, anywhere in the step), the fix is
 only shown, and the read is an `info` where the other is a warning. The same where each step prints or logs a tensor right beside
 the read (`wandb.log({"loss": loss})`, a progress bar): log that every N steps first (TL105); the
-read is an `info` until then. What is read right behind a copy that NumPy works on waits for
-nothing more; it is an `info`, as is what an evaluation reads beside what it prints in each batch,
+read is an `info` until then, as is what an evaluation reads beside what it prints in each batch,
 or beside a list that it copies to the device, and any read under anomaly detection (TL801). Where
 another library takes an array in each batch of an evaluation, a read beside that copy is left
 alone. A `while` that asks the device in each iteration whether to go on gets no copies on the host.
@@ -207,8 +204,6 @@ from torchlint.rules.transfer._sync_scalar_read_in_loop.deferred_reads import (
     kept_on_device,
     rarely_shown,
     read_after_loop,
-    read_as_one,
-    read_once,
     read_where_used,
 )
 from torchlint.rules.transfer._sync_scalar_read_in_loop.dict_reads import read_when_filled
@@ -439,7 +434,6 @@ def _is_spared(module: Module, read: HostRead, taker: Taker | None) -> bool:
         _decides(module, read.node)
         or (taker is not None and (taker.kept or redraws_bar(module, taker.node)))
         or waits_anyway(module, read.node, read.tensor) is not None
-        or read_as_one(module, read)
     )
 
 
@@ -624,7 +618,6 @@ def _at_once(module: Module, read: HostRead) -> Fix | None:
     """Return the fix by which a read that stays in its step is made with others."""
     return (
         read_together(module, read)
-        or read_once(module, read)
         or read_when_filled(module, read)
         or _element_fix(module, read)
         or read_at_once(module, read)

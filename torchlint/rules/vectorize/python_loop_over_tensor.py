@@ -11,12 +11,11 @@ over `range()` of one of its sizes or of the batch's with an index into it, or o
 index into another dimension than the first (`pred[:, i]` for each class), or over classes with a
 comparison of a tensor with each, where torch operations (and numbers of the host) are all that the
 body does and no iteration needs another one; sums, lists that grow and branches are no needs.
-Further a loop that counts elements or writes them into a tensor one by one, greedy suppression of
-boxes, a recurrent cell or layer that gets one step after another though all its inputs are there
-before the loop, and, as info, modules of one kind that get the same input one after another. For
-every sample, too: nested loops over the sizes of an array that write it element by element, and use
-nothing but Python's and NumPy's functions; as info, loops over labels that write to all places of
-each.
+Further a loop that counts elements or writes them into a tensor one by one, a recurrent cell or
+layer that gets one step after another though all its inputs are there before the loop, and, as
+info, modules of one kind that get the same input one after another. For every sample, too: nested
+loops over the sizes of an array that write it element by element, and use nothing but Python's and
+NumPy's functions; as info, loops over labels that write to all places of each.
 
 ## Setup
 ```python
@@ -117,7 +116,6 @@ from torchlint.rules.vectorize._python_loop_over_tensor.bodies import (
 from torchlint.rules.vectorize._python_loop_over_tensor.iterations import (
     recurrent_layer,
     same_modules_one_by_one,
-    suppresses,
 )
 from torchlint.rules.vectorize._python_loop_over_tensor.pixels import maps_labels, writes_pixels
 from torchlint.rules.vectorize._python_loop_over_tensor.vector_forms import vector_form
@@ -126,6 +124,7 @@ from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.names import last_part
 from torchlint.semantic.code.scopes import is_compiled
 from torchlint.semantic.code.tree import is_name
+from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import (
     is_structural,
     iteration_count,
@@ -185,10 +184,6 @@ _STEPS = (
     "A Python loop hands {layer} one step after another, though all its inputs are there before; "
     "torch.nn.{layer} runs the whole sequence in one call."
 )
-_SUPPRESSION = (
-    "Non-maximum suppression box by box in Python; torchvision.ops.nms or batched_nms does it in "
-    "one kernel."
-)
 _HOST = (
     ops.having("reads")
     | ops.having("move")
@@ -210,7 +205,7 @@ rule = Rule(
     severity="warning",
     default=True,
     effect="launch",
-    triggers=(b"for ", b"while "),
+    triggers=(b"for ",),
     yields_to=("TL604",),
     runs="hot",
 )
@@ -285,13 +280,6 @@ def check_steps(node: cst.For, module: Module) -> Iterator[Hit]:
     layer = recurrent_layer(module, node) if count is None or count > _FEW else ""
     if layer and not is_structural(module, node):
         yield Hit(node, {"layer": layer}, message=_STEPS)
-
-
-@rule.on(cst.While)
-def check_suppression(node: cst.While, module: Module) -> Iterator[Hit]:
-    """Find boxes that suppress others one by one."""
-    if suppresses(module, node):
-        yield Hit(node, message=_SUPPRESSION)
 
 
 def _says_it(module: Module, outer: _Loop, inner: _Loop) -> bool:
@@ -501,13 +489,14 @@ def _picks(module: Module, node: cst.Subscript, index: cst.Name) -> bool:
     return any(bool(spelled_alike(module, item, index)) for item in node.slice)
 
 
-def _works(module: Module, body: cst.CSTNode, part: cst.CSTNode, depth: int = 3) -> bool:
+@question(circular=False)
+def _works(module: Module, body: cst.CSTNode, part: cst.CSTNode) -> bool:
     """Say whether a tensor operation is done on a part: arithmetic, a torch function, a layer, one
     of its methods, a function of this file, or a copy into another tensor."""
-    return any(_operates(module, use, body, depth) for use in spelled_alike(module, body, part))
+    return any(_operates(module, use, body) for use in spelled_alike(module, body, part))
 
 
-def _operates(module: Module, use: cst.CSTNode, body: cst.CSTNode, depth: int) -> bool:
+def _operates(module: Module, use: cst.CSTNode, body: cst.CSTNode) -> bool:
     node, above = use, module.parent(use)
     while isinstance(
         above, (cst.Subscript, cst.Index, cst.SubscriptElement, cst.Element, cst.Tuple, cst.List)
@@ -521,8 +510,8 @@ def _operates(module: Module, use: cst.CSTNode, body: cst.CSTNode, depth: int) -
             return isinstance(call, cst.Call) and _computes(module, call)
         case cst.Attribute(attr=cst.Name(method)):
             return isinstance(module.parent(above), cst.Call) and method not in _HOST
-        case cst.Assign([cst.AssignTarget(cst.Name() as name)]) if depth:
-            return _works(module, body, name, depth - 1)
+        case cst.Assign([cst.AssignTarget(cst.Name() as name)]):
+            return _works(module, body, name)
         case cst.Assign([cst.AssignTarget(cst.Subscript(into))], value):
             return value is node and bool(on_device(module, into))
     return False

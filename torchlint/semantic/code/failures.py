@@ -16,7 +16,7 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.base.remembered import TEXTS
-from torchlint.semantic.code.parsed_arguments import given_twice, lacks, options_of, reads
+from torchlint.semantic.code.parsed_arguments import given_twice, lacks
 from torchlint.semantic.code.scopes import scopes
 from torchlint.semantic.code.tree import COMPREHENSIONS, LOOPS, has_star
 from torchlint.semantic.code.wording import Wording
@@ -72,8 +72,7 @@ def fails_before(module: Module, node: cst.CSTNode) -> str | None:
 
     A name is an error that nothing in the file binds, nor an import with a star, and so is a call
     of a function, a class or an own method of the project whose parameters do not take the
-    arguments, and an attribute of parsed arguments that the parser does not define, here or in such
-    a function.
+    arguments, and an attribute of parsed arguments that the parser does not define.
     """
     if _binds_unseen(module):
         return None
@@ -236,7 +235,7 @@ def _fails(module: Module, evaluated: cst.CSTNode) -> str | None:
     if isinstance(evaluated, _IMPORTS):
         return None
     for call in module.within(evaluated, cst.Call):
-        why = _misfit(module, call) or _lacking_there(module, call) or _twice_there(module, call)
+        why = _misfit(module, call) or _twice_there(module, call)
         if why is not None and _is_evaluated(module, call, evaluated):
             return why
     for read in module.within(evaluated, cst.Attribute) if "parse_args" in module.text else ():
@@ -399,23 +398,6 @@ def _misfit(module: Module, call: cst.Call) -> str | None:
 
 def _no_option(option: str) -> str:
     return f"an AttributeError, as the parser defines no `{option}`"
-
-
-def _lacking_there(module: Module, call: cst.Call) -> str | None:
-    """Return which option a function reads in any case that the arguments lack which a call gives
-    it."""
-    found = _definition(module, call.func, script=True) if "parse_args" in module.text else None
-    if not isinstance(found, ast.FunctionDef) or found.decorator_list:
-        return None
-    for arg, param in zip(call.args, (*found.args.posonlyargs, *found.args.args), strict=False):
-        if arg.star or arg.keyword is not None:
-            return None
-        if options_of(module, arg.value) is None:
-            continue
-        for option in reads(found, param.arg):
-            if lacks(module, arg.value, option) and not _is_patched(module, found.name):
-                return f"{_no_option(option)}, which `{found.name}` reads"
-    return None
 
 
 def _twice_there(module: Module, call: cst.Call) -> str | None:

@@ -17,7 +17,6 @@ from torchlint.semantic.code.tree import argument_for, keyword_of, last_name
 from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
-from torchlint.source.python import DEFS
 
 _SHOWN = frozenset(
     "add_argument add_argument_group add_mutually_exclusive_group parse_args set_defaults "
@@ -37,7 +36,6 @@ _MORE = Wording(
 _OPEN = frozenset(("parents", "prefix_chars", "*", "**"))
 """Arguments of a parser that may give it options, or name them in another way."""
 _ENDS = (ast.Return, ast.Raise, ast.Break, ast.Continue)
-_NESTED = (*DEFS, ast.ClassDef, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp)
 
 
 @question(remember=False)
@@ -248,39 +246,3 @@ def _option_added(call: cst.Call) -> str:
         flags.append(text)
     long = [each for each in flags if each.startswith("--")]
     return (long or flags or [""])[0].lstrip("-").replace("-", "_")
-
-
-def reads(function: ast.FunctionDef | ast.AsyncFunctionDef, name: str) -> Iterator[str]:
-    """Yield the attributes of a parameter that a function reads whenever it is called."""
-    for line in function.body:
-        if not isinstance(line, (ast.Try, *_NESTED)):
-            yield from _read(line, name)
-        if any(isinstance(each, (*_ENDS, ast.Yield)) or _stops(each) for each in ast.walk(line)):
-            return
-
-
-def _stops(node: ast.AST) -> bool:
-    called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
-    return called.rpartition(".")[2] in ("exit", "_exit", "quit")
-
-
-def _read(node: ast.AST, name: str) -> Iterator[str]:
-    """Yield the attributes of a name that are read whenever a node is evaluated."""
-    match node:
-        case ast.Attribute(ast.Name(of), attribute, ast.Load()) if of == name:
-            yield attribute
-            return
-        case ast.IfExp(test=first) | ast.If(first) | ast.While(first):
-            parts = [first]
-        case ast.Assert(test=first) | ast.For(iter=first) | ast.BoolOp(values=[first, *_]):
-            parts = [first]
-        case ast.Compare(left=left, comparators=[first, *_]):
-            parts = [left, first]
-        case ast.With(items=items):
-            parts = [items[0].context_expr]
-        case _ if isinstance(node, (*_NESTED, ast.GeneratorExp)):
-            return
-        case _:
-            parts = list(ast.iter_child_nodes(node))  # type: ignore[arg-type]
-    for each in parts:
-        yield from _read(each, name)

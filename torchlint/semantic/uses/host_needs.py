@@ -153,15 +153,16 @@ def decides(module: Module, node: cst.CSTNode) -> bool:
     )
 
 
-def _tests_in_iteration(module: Module, node: cst.CSTNode, depth: int = 2) -> list[cst.CSTNode]:
+@question(circular=())
+def _tests_in_iteration(module: Module, node: cst.CSTNode) -> list[cst.CSTNode]:
     """Return the tests of a value in the turn of the loop that reads it, not behind the loop and
     not at intervals; where a function gives it back, those of all its callers."""
     loops, found = set(module.loops(node)), []
     for place in destinations(module, node):
         if not loops <= {place, *module.loops(place)}:
             continue
-        if isinstance(place, cst.Return) and depth:
-            found += _tests_of_callers(module, place, depth - 1)
+        if isinstance(place, cst.Return):
+            found += _tests_of_callers(module, place)
         elif asks_value(module, place) and not throttled(module, place):
             found.append(place)
     return found
@@ -232,14 +233,14 @@ def _element(node: cst.BaseExpression, at: int | None) -> cst.BaseExpression:
     return node
 
 
-def _tests_of_callers(module: Module, place: cst.Return, depth: int) -> list[cst.CSTNode]:
+def _tests_of_callers(module: Module, place: cst.Return) -> list[cst.CSTNode]:
     """Return the tests of what a function gives back, where each of its calls is in this file and
     leads to one."""
     function = module.function(place)
     if function is None or place.value is None or _is_container(module, place.value):
         return []
     sites = call_sites(module, function)
-    tests = [_tests_in_iteration(module, site, depth) for site in sites]
+    tests = [_tests_in_iteration(module, site) for site in sites]
     outside = callers_outside(module, function)
     return [each for its in tests for each in its] if all(tests) and not outside else []
 

@@ -283,11 +283,12 @@ def _is_program(module: Module) -> bool:
     )
 
 
-def _trains(module: Module, call: cst.Call, depth: int = 2) -> bool:
+@question(circular=False)
+def _trains(module: Module, call: cst.Call) -> bool:
     """Say whether a call is a step of a training, or runs a function of the file that takes any."""
     return is_step(module, call) or any(
-        _trains(module, inner, depth - 1)
-        for callee in (callees_of(module, call) if depth else ())
+        _trains(module, inner)
+        for callee in callees_of(module, call)
         for inner in module.within(callee, cst.Call)
     )
 

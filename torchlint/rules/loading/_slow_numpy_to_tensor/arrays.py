@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torchlint.base.regex import regex
 from torchlint.rule import Module, inferred, keyword_argument
 from torchlint.semantic.code.bindings import sole_definition
-from torchlint.semantic.code.flow import callees_of, reads_of, writes_of
-from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.code.text import mentions
 from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import loop_sources
-from torchlint.semantic.values.definitions_behind import returned
 
 _ALWAYS = frozenset(
     (
@@ -147,17 +143,10 @@ def _method(module: Module, call: cst.Call) -> bool:
 
 def _is_named(module: Module, node: cst.Name) -> bool:
     found = definitions_of(module, node)
-    if found and all(isinstance(each, cst.Assign) for each in found):
-        given = [
-            _assigned_value(each, node.value) for each in found if isinstance(each, cst.Assign)
-        ]
+    given = [each for each in found if isinstance(each, cst.Assign)]
+    if given and len(given) == len(found):
         return all(
-            each is not None
-            and (
-                is_array(module, each[0])
-                if each[1] is None
-                else _returns_arrays(module, each[0], each[1])
-            )
+            isinstance(each.targets[0].target, cst.Name) and is_array(module, each.value)
             for each in given
         )
     if len(found) == 1 and isinstance(found[0], cst.FunctionDef):
@@ -165,39 +154,6 @@ def _is_named(module: Module, node: cst.Name) -> bool:
             if param.name.value == node.value and param.annotation is not None:
                 return module.name(param.annotation.annotation) == "numpy.ndarray"
     return _element(module, node)
-
-
-def _assigned_value(assign: cst.Assign, name: str) -> tuple[cst.BaseExpression, int | None] | None:
-    """Return what an assignment gives a name: an expression, and its position in that where it is
-    unpacked."""
-    if len(assign.targets) > 1:
-        return None
-    target, value = assign.targets[0].target, assign.value
-    if isinstance(target, cst.Name):
-        return value, None
-    if not isinstance(target, cst.Tuple):
-        return None
-    names = [getattr(each.value, "value", None) for each in target.elements]
-    starred = any(isinstance(each, cst.StarredElement) for each in target.elements)
-    if starred or names.count(name) != 1:
-        return None
-    if isinstance(value, cst.Tuple):
-        same = len(value.elements) == len(names)
-        return (value.elements[names.index(name)].value, None) if same else None
-    return value, names.index(name)
-
-
-def _returns_arrays(module: Module, node: cst.BaseExpression, at: int) -> bool:
-    """Say whether a call gives an array at a position of what it returns: all functions of the file
-    that it may reach end in a tuple with one there."""
-    callees = callees_of(module, node) if isinstance(node, cst.Call) else ()
-    ends = [end for callee in callees for end in returned(module, callee)]
-    return bool(ends) and all(
-        isinstance(end, cst.Tuple)
-        and at < len(end.elements)
-        and is_array(module, end.elements[at].value)
-        for end in ends
-    )
 
 
 def _element(module: Module, node: cst.Name) -> bool:
@@ -218,38 +174,7 @@ def arrays_in(module: Module, node: cst.CSTNode) -> list[cst.BaseExpression]:
     """Return the expressions that give the elements of a list, where all are arrays; else
     nothing."""
     found = _elements(module, node)
-    arrays = all(
-        is_array(module, each) or (isinstance(node, cst.Name) and _is_observed(module, each))
-        for each in found
-    )
-    return found if arrays else []
-
-
-_WORLD = regex(r"(^|[._])(env|envs|environment)$")
-"""What people call an environment: ``reset()`` and ``step()`` give an observation first."""
-_NO_ARRAYS = regex(r"observation_space\.n\b|Discrete\(|FrozenLake|Taxi-v|CliffWalking|one_hot")
-"""Signs of observations that are numbers."""
-
-
-def _is_observed(module: Module, node: cst.BaseExpression) -> bool:
-    """Say whether a name holds an observation of an environment, in each case: an array, by the API
-    of gym and gymnasium, unless the file speaks of states that are counted."""
-    made = definitions_of(module, node) if isinstance(node, cst.Name) else []
-    given = [
-        _assigned_value(each, node.value)
-        for each in made
-        if isinstance(each, cst.Assign) and isinstance(node, cst.Name)
-    ]
-    observed = [_observes(*each) for each in given if each is not None]
-    return bool(made) and observed == [True] * len(made) and not mentions(module, _NO_ARRAYS)
-
-
-def _observes(value: cst.BaseExpression, at: int | None) -> bool:
-    match value:
-        case cst.Call(cst.Attribute(world, cst.Name("reset" | "step" as method))):
-            first = at == 0 or (at is None and method == "reset")
-            return first and _WORLD.search(dotted_text(world) or "") is not None
-    return False
+    return found if all(is_array(module, each) for each in found) else []
 
 
 def _elements(module: Module, node: cst.CSTNode) -> list[cst.BaseExpression]:
@@ -263,7 +188,7 @@ def _elements(module: Module, node: cst.CSTNode) -> list[cst.BaseExpression]:
         case cst.ListComp(elt):
             return [elt]
         case cst.Name():
-            definition = sole_definition(module, node) or _unpacked(module, node)
+            definition = sole_definition(module, node)
             if isinstance(definition, cst.ListComp) or (
                 isinstance(definition, cst.List) and definition.elements
             ):
@@ -271,16 +196,6 @@ def _elements(module: Module, node: cst.CSTNode) -> list[cst.BaseExpression]:
                 return _elements(module, definition) if not _filled(module, node) else []
             return _filled(module, node) or [] if isinstance(definition, cst.List) else []
     return []
-
-
-def _unpacked(module: Module, name: cst.Name) -> cst.BaseExpression | None:
-    """Return what a name is bound to in ``a, b = [], []``, its one binding."""
-    made = definitions_of(module, name)
-    scope = module.scope(name)
-    if len(made) != 1 or len(writes_of(module, scope, name.value)) != 1:
-        return None
-    given = _assigned_value(made[0], name.value) if isinstance(made[0], cst.Assign) else None
-    return given[0] if given is not None and given[1] is None else None
 
 
 def _filled(module: Module, name: cst.Name) -> list[cst.BaseExpression] | None:

@@ -11,13 +11,12 @@ from torchlint.base.regex import regex
 from torchlint.rule import Module, conditions_around, heat_of, inferred
 from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.scopes import method_of
 from torchlint.semantic.code.tree import method_called, positional
 from torchlint.semantic.question import question
 from torchlint.semantic.time.autograd import no_grad
 from torchlint.semantic.time.iterations import is_reset
 from torchlint.semantic.torch import ops
-from torchlint.semantic.uses.gradients import hands_graph_on, may_cut_graph
+from torchlint.semantic.uses.gradients import hands_graph_on
 from torchlint.semantic.values.value import Value
 
 _WITHOUT_GRAPH = ops.having("cuts") | ops.having("attribute", "fact")
@@ -69,15 +68,12 @@ class _States:
         if isinstance(backward.func, cst.Attribute):
             roots.append(backward.func.value)
         reads = self._reads_behind(roots)
-        return (
-            *(
-                self.bound[name][-1][0]
-                for name in reads
-                if self._is_carried(name, reads[name])
-                and self._depends_on_itself(name)
-                and not self._is_changed_apart(name)
-            ),
-            *self._kept_inside(roots, reads),
+        return tuple(
+            self.bound[name][-1][0]
+            for name in reads
+            if self._is_carried(name, reads[name])
+            and self._depends_on_itself(name)
+            and not self._is_changed_apart(name)
         )
 
     def _depends_on_itself(self, name: str) -> bool:
@@ -180,46 +176,6 @@ class _States:
             ):
                 return True
         return False
-
-    def _kept_inside(
-        self, roots: list[cst.BaseExpression], reads: dict[str, list[cst.CSTNode]]
-    ) -> Iterator[cst.BaseExpression]:
-        """Yield the attributes that a model's own forward pass reads and binds anew."""
-        if self.step.loop is None:
-            return
-        statements = [s for name in reads for _, s in self.bound[name]]
-        for call in (
-            c for node in (*roots, *statements) for c in self.module.within(node, cst.Call)
-        ):
-            made = inferred(self.module, call.func)
-            if made.kind == "module" and isinstance(made.node, cst.ClassDef):
-                yield from self._kept_by(made.node)
-
-    def _kept_by(self, cls: cst.ClassDef) -> Iterator[cst.BaseExpression]:
-        forward = method_of(self.module, cls, "forward")
-        if forward is None or may_cut_graph(self.module, cls):
-            return
-        own = _States(self.module, Step(forward.body, None))
-        for name, bound in own.bound.items():
-            values = [part for _, statement in bound for part in _operands(statement)]
-            kept = name.startswith("self.") and own._has_graph(bound[0][0]) and len(bound) == 1
-            if kept and name in own._reads_behind(values) and not self._sets_anew(cls, name):
-                yield bound[0][0]
-
-    def _sets_anew(self, cls: cst.ClassDef, name: str) -> bool:
-        """Say whether the step binds a model's attribute, or calls what does."""
-        attr = name.rpartition(".")[2]
-        setters = {
-            function.name.value
-            for target in self.module.within(cls, cst.Attribute, nested=True)
-            if target.attr.value == attr
-            and isinstance(self.module.parent(target), cst.AssignTarget)
-            and (function := self.module.function(target)) is not None
-        } - {"__init__", "forward"}
-        return any(
-            each.attr.value in (setters | {attr})
-            for each in self.module.within(self.step.body, cst.Attribute)
-        )
 
 
 def _parts_of_value(value: Value) -> Iterator[Value]:

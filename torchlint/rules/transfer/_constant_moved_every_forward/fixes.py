@@ -23,7 +23,6 @@ from torchlint.rule import (
 )
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import (
     DISPLAYS,
     attr_of,
@@ -39,14 +38,12 @@ from torchlint.semantic.uses.assumptions import BUFFERS, ONE_DEVICE, PATCHED, TO
 from torchlint.semantic.uses.object_uses import object_uses
 from torchlint.semantic.values.classes import family_of, is_network
 from torchlint.semantic.values.counts import counts_up
-from torchlint.semantic.values.inferred import class_attribute
 from torchlint.semantic.values.kept import made_once
 
 _LARGEST = 65504.0
 """The largest number that all floating dtypes but the 8-bit ones hold."""
 _SHAPES = ops.having("view", "keeps-whole") | ops.having("repeats") | ops.having("cast")
 _SHAPES -= ops.having("move") | ops.having("spreads") | ops.having("part")
-_STATELESS = ops.dotted("layer", "stateless")
 _KEPT = frozenset(("device", "dtype"))
 _LEGACY = {f"torch.{name}": dtype for name, dtype in dtypes.LEGACY.items()}
 _FLOATING = frozenset(dtype.name for dtype in dtypes.of_kind("half", "float", "double"))
@@ -58,7 +55,6 @@ _NOTES = {
     "default": "Where the default dtype was changed, torch.Tensor would have had that.",
     "number": "Where it is no number but a tensor, a new one is filled with its number.",
     "version": "It needs torch 1.6 or newer.",
-    "input": "The input is taken to lie on the module's device, whose layers it meets.",
 }
 
 
@@ -280,14 +276,7 @@ def kept_as_buffer(module: Module, maker: cst.Call) -> Fix | None:
         return None  # One buffer holds one of them, and ``register_buffer`` overwrites it.
     steps = _steps(module, _wrapped(module, maker))
     made, whys = steps[-1], ["version"] if module.target_torch < _PERSISTENT else []
-    moved = _step_of(module, made)
-    move: cst.Call | None = None
-    if isinstance(moved, cst.Call) and (found := transfer_of(module, moved)) is not None:
-        own = _own_device(module, cls, found) if _says_only_the_device(module, found) else None
-        move = moved if own is not None else None
-        whys += [own] if own else []
-    held: list[cst.BaseExpression] = [maker, *steps, *([move] if move is not None else ())]
-    if any(object_uses(module, each) for each in held):
+    if any(object_uses(module, each) for each in (maker, *steps)):
         return None
     behind = _constructed(module, cls, maker)
     if behind is None:
@@ -296,7 +285,7 @@ def kept_as_buffer(module: Module, maker: cst.Call) -> Fix | None:
     code = module.source_of(kept)
     line = f'self.register_buffer("{name}", {code}, persistent=False)'
     new = cst.Attribute(cst.Name("self"), cst.Name(name))
-    edits: list[NodeEdit] = [InsertAfter(behind, line), Replace(move or made, new)]
+    edits: list[NodeEdit] = [InsertAfter(behind, line), Replace(made, new)]
     if (behind := _moved_behind(module, statement, target.value)) is not None:
         edits.append(Remove(behind))
     return _fix(whys, edits, "Keep it as a buffer", buffer=True)
@@ -379,50 +368,6 @@ def _chained(maker: cst.Call, steps: list[cst.BaseExpression]) -> cst.BaseExpres
         elif isinstance(step, cst.Call) and isinstance(step.func, cst.Attribute):
             at = cst.Call(cst.Attribute(at, step.func.attr), step.args)
     return at
-
-
-def _own_device(module: Module, cls: cst.ClassDef, move: Transfer) -> str | None:
-    """Return why a move may not go to where a module's layers lie, nothing where it goes to the
-    device of what they give, "input" where to that of what the method is given, in a class that
-    runs layers; None where it may go anywhere."""
-    target = move.target
-    if isinstance(target, cst.Name):
-        match definitions_of(module, target):
-            case [cst.Assign([_], value)]:
-                target = value
-    match target:
-        case cst.Attribute(cst.Name() as tensor, cst.Name("device")):
-            pass
-        case _:
-            return None
-    found = definitions_of(module, tensor)
-    given = [each for each in found if each is module.function(tensor)]
-    made = [each.value for each in found if isinstance(each, cst.Assign)]
-    layers = [
-        call for call in made if isinstance(call, cst.Call) and _runs_layer(module, cls, call)
-    ]
-    if not found or len(given) + len(layers) < len(found):
-        return None
-    calls = module.within(cls.body, cst.Call, nested=True)
-    if layers or any(_runs_layer(module, cls, call) for call in calls):
-        return "input" if given else ""
-    return None
-
-
-def _runs_layer(module: Module, cls: cst.ClassDef, call: cst.Call) -> bool:
-    """Say whether a call is one of what the class keeps under an attribute, of which nothing says
-    that it is no layer."""
-    match call.func:
-        case cst.Attribute(cst.Name("self"), cst.Name(name)):
-            value = class_attribute(module, cls, name)
-            if value.kind not in ("module", "?") or value.name in _STATELESS:
-                return False
-            return any(
-                isinstance(target.target, cst.Attribute)
-                and dotted_text(target.target) == f"self.{name}"
-                for target in module.within(cls.body, cst.AssignTarget, nested=True)
-            )
-    return False
 
 
 def _wrapped(module: Module, maker: cst.Call) -> cst.Call:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import partial
 
 import libcst as cst
 
@@ -22,9 +21,7 @@ from torchlint.rule import (
     NeedImport,
     NodeEdit,
     Replace,
-    Rewrite,
     inferred,
-    nested,
 )
 from torchlint.semantic.code.bindings import meaning_of
 from torchlint.semantic.code.flow import writes_of
@@ -33,7 +30,6 @@ from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.tree import components
 from torchlint.semantic.data.per_step_use import LOG_EVERY, log_lines, redraws_bar
 from torchlint.semantic.device.host_reads import HostRead, number_kind, scalar_reads
-from torchlint.semantic.question import question
 from torchlint.semantic.torch.spelling import LOSS, called
 from torchlint.semantic.uses.accumulators import (
     LoopSum,
@@ -77,7 +73,6 @@ _REDRAWN = (
     f"The bar is redrawn every {LOG_EVERY}th step only, and in the last where the loop tells "
     "which it is."
 )
-_NO_DOUBLE = "On an accelerator without float64 (MPS) it raises."
 _ONCE = "A division by zero gives inf or nan instead of an error."
 _HELD = "Between the uses the name holds a tensor, for a debugger too."
 _KEPT = "Until the loop has ended the list holds tensors, for an exception handler or debugger too."
@@ -492,78 +487,6 @@ def rarely_shown(module: Module, read: HostRead) -> Fix | None:
     return safe_unless([_REDRAWN], logged_every(LOG_EVERY, found), title)
 
 
-def read_once(module: Module, read: HostRead) -> Fix | None:
-    """Return the fix by which arithmetic with several reads, ``float(a) / (float(b) + 1e-6)``, is
-    done on the device in float64, as Python does it, and its result is read; None where the result
-    may be no fraction, a part of it may be a tensor already, or the statement waits elsewhere all
-    the same."""
-    whole = read.node
-    while isinstance(above := module.parent(whole), cst.BinaryOperation) and isinstance(
-        above.operator, _LINEAR
-    ):
-        whole = above
-    reads: list[HostRead] = []
-    if not isinstance(whole, cst.BinaryOperation) or may_be_mps(module):
-        return None
-    beside = module.within(module.small_statement(whole) or whole, cst.Call)
-    if any(scalar_reads(module, each) for each in beside if not module.is_within(each, whole)):
-        return None
-    leaves = list(_linear_parts(whole))
-    for leaf in leaves:
-        found = [
-            r for r in scalar_reads(module, leaf) if r.node is leaf and _is_numeric_read(module, r)
-        ]
-        if not found and inferred(module, leaf).kind != "number":
-            return None
-        reads += found
-    fractions = [number_kind(module, each) == "float" for each in reads]
-    divided = isinstance(whole.operator, cst.Divide)
-    if len(reads) < 2 or read.node not in [each.node for each in reads]:
-        return None
-    if not (divided or any(fractions)):
-        return None
-    rewrites: dict[cst.BaseExpression, Rewrite] = {
-        each.node: partial(_double, each.tensor) for each in reads
-    }
-    rewrites[whole] = _read
-    edits = tuple(nested(module, rewrites))
-    divisors = list(_divisors(whole))
-    read_nodes = {each.node for each in reads}
-    notes = [
-        "" if all(_never_zero(module, each) for each in divisors) else _ONCE,
-        "" if all(read_nodes & set(_linear_parts(each)) for each in divisors) else _LAST_PLACE,
-        ""
-        if all(is_python_number(module, each) for each in leaves if each not in read_nodes)
-        else _OF_NUMPY,
-    ]
-    assumes = {ACCELERATOR: _NO_DOUBLE, ONE_DEVICE: _APART, TORCH: _NO_DOUBLE}
-    return safe_unless(notes, edits, "Read the result once", assumes)
-
-
-def _never_zero(module: Module, divisor: cst.BaseExpression) -> bool:
-    """Say whether a divisor is a whole number and a fraction: ``float(seen) + 1e-6``."""
-    match divisor:
-        case cst.BinaryOperation(left, cst.Add(), cst.Float() as fraction):
-            wholes = (r for r in scalar_reads(module, left) if r.node is left)
-            whole = any(inferred(module, r.tensor).dtype in ("int", "bool") for r in wholes)
-            return whole and not float(fraction.value).is_integer()
-    return False
-
-
-@question(
-    yes="what is left is one read of arithmetic in float64",
-    no="it is not one read of arithmetic in float64",
-    remember=False,
-)
-def read_as_one(module: Module, read: HostRead) -> bool:
-    """Say whether a read is what `read_once` leaves: that of arithmetic with several tensors in
-    float64."""
-    doubles = [
-        leaf for leaf in _linear_parts(read.tensor) if module.source_of(leaf).endswith(".double()")
-    ]
-    return isinstance(read.tensor, cst.BinaryOperation) and len(doubles) > 1
-
-
 def _without_dimension(
     module: Module, read: HostRead, held: cst.BaseExpression
 ) -> cst.BaseExpression:
@@ -574,26 +497,12 @@ def _without_dimension(
     return method_call(held, "reshape").with_changes(args=[cst.Arg(cst.Tuple([]))])
 
 
-def _double(tensor: cst.BaseExpression, _: cst.BaseExpression) -> cst.BaseExpression:
-    return method_call(tensor, "double")
-
-
-def _read(result: cst.BaseExpression) -> cst.BaseExpression:
-    return method_call(result.with_changes(lpar=(), rpar=()), "item")
-
-
 def _divisors(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
     if isinstance(node, cst.BinaryOperation):
         if isinstance(node.operator, cst.Divide):
             yield node.right
         yield from _divisors(node.left)
         yield from _divisors(node.right)
-
-
-def _is_numeric_read(module: Module, read: HostRead) -> bool:
-    known = number_kind(module, read) is not None and inferred(module, read.tensor).rank == 0
-    known = known and detachable(module, read.tensor)
-    return known and read.how in ("item", "float")
 
 
 def _linear_parts(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:

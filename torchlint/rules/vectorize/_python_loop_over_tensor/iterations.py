@@ -1,5 +1,5 @@
 """Loops that are no loops over elements, but do one after another what one operation does: modules
-of one kind on the same input, the steps of a recurrent layer, and greedy suppression."""
+of one kind on the same input, and the steps of a recurrent layer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.rule import Module, inferred
+from torchlint.rule import Module
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.names import dotted_text
@@ -183,62 +183,3 @@ def _stores_into(module: Module, target: cst.AssignTarget, given: cst.BaseExpres
     held = root_of(held, cst.Subscript)
     plain = held is target.target and isinstance(held, cst.Name)
     return not plain and any(held.deep_equals(each) for each in module.within(given, type(held)))
-
-
-# -- suppression -----------------------------------------------------------------------------------
-
-
-@question(
-    yes="the loop keeps the best box and drops what overlaps it, until none is left",
-    no="the loop is no greedy suppression",
-)
-def suppresses(module: Module, loop: cst.While) -> bool:
-    """Say whether a loop takes the first row of a tensor and keeps of the tensor what a test on all
-    its rows leaves, until it is empty; one that merges the rows which it drops is none."""
-    for name in module.within(loop.test, cst.Name):
-        if not _shrinks(module, loop, name) or _merges(module, loop, name):
-            continue
-        value = inferred(module, name)
-        first = any(_takes_first(part, name) for part in module.within(loop.body, cst.Subscript))
-        if first and value.tensor and not value.host:
-            return True
-    return False
-
-
-def _shrinks(module: Module, loop: cst.While, name: cst.Name) -> bool:
-    for node in module.within(loop.body, cst.Assign):
-        match node:
-            case cst.Assign(
-                [cst.AssignTarget(cst.Name(target))],
-                cst.Subscript(cst.Name(source), [taken, *_]),
-            ) if target == source == name.value:
-                index = taken.slice
-                if isinstance(index, cst.Index) and not isinstance(index.value, cst.Integer):
-                    return True
-    return False
-
-
-def _merges(module: Module, loop: cst.While, name: cst.Name) -> bool:
-    """Say whether the rows that a test on all of them chooses also get a name of their own, as in
-    weighted suppression: ``same = boxes[mask]; boxes = boxes[~mask]``."""
-    for node in module.within(loop.body, cst.Assign):
-        match node:
-            case cst.Assign(
-                [cst.AssignTarget(cst.Name(target))],
-                cst.Subscript(
-                    cst.Name(source),
-                    [cst.SubscriptElement(cst.Index(chosen)), *_],
-                ),
-            ) if target != source == name.value and not isinstance(chosen, cst.Integer):
-                return True
-    return False
-
-
-def _takes_first(part: cst.Subscript, name: cst.Name) -> bool:
-    match part:
-        case cst.Subscript(
-            cst.Name(value),
-            [cst.SubscriptElement(cst.Index(cst.Integer("0"))), *_],
-        ):
-            return value == name.value
-    return False
