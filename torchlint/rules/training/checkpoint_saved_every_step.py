@@ -143,7 +143,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     tests = [test for place in places for test, _ in conditions_around(module, place, loop)]
     if _into_memory(module, node) or _leaves(module, places, loop):
         return
-    if _result(module, node) or _appends(module, node):
+    if _result(module, node) or _appends(module, node) or _loaded_again(module, node):
         return
     decided = [test for test in tests if _decides(module, test)]
     if not all(any(_SCORE.search(n) for n in module.names_in(test)) for test in decided):
@@ -200,6 +200,19 @@ def _appends(module: Module, node: cst.Call) -> bool:
     opened = (place for arg in node.args for place in _opened(module, arg.value))
     given = (arg for call in opened if isinstance(call, cst.Call) for arg in call.args[1:])
     return any(_APPENDS.fullmatch(string(arg.value) or "") for arg in given)
+
+
+def _loaded_again(module: Module, node: cst.Call) -> bool:
+    """Say whether the same loop loads the file: it holds what has no room elsewhere."""
+    loop = module.loop(node)
+    loads = module.within(loop, cst.Call) if loop is not None else ()
+    return any(
+        given.value.deep_equals(target.value)
+        for each in loads
+        if module.called(each).endswith(".load")
+        for given in each.args[:1]
+        for target in node.args[1:2]
+    )
 
 
 def _leaves(module: Module, places: Sequence[cst.CSTNode], loop: cst.CSTNode | None) -> bool:

@@ -205,6 +205,7 @@ from torchlint.semantic.code.tree import COMPREHENSIONS, attr_of, keyword_of
 from torchlint.semantic.data.per_step_use import redraws_bar, used_rarely
 from torchlint.semantic.data.taken_per_iteration import taken_per_iteration
 from torchlint.semantic.device.host_reads import HostRead, host_copy
+from torchlint.semantic.device.possible_waits import told_not_to_wait
 from torchlint.semantic.time.heat import inner_loop, loop_in_sight
 from torchlint.semantic.uses.accumulators import gathered_reads, keeps_its_values
 from torchlint.semantic.uses.assumptions import FRAMES, LOSSES, MEMORY, TORCH
@@ -343,7 +344,7 @@ class _Seen:
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     """Yield a hit for a copy to the host that runs every step."""
     copy = host_copy(module, node)
-    if copy is None:
+    if copy is None or told_not_to_wait(module, node):
         return
     whole = module.chain_around(node)
     if isinstance(module.parent(whole), cst.Expr):

@@ -121,7 +121,7 @@ def _on_host(module: Module, index: cst.BaseExpression) -> bool:
 
 def _of_call(module: Module, call: cst.Call) -> Iterator[PossibleWait]:
     copy = possible_copy(module, call)
-    if copy is not None and not _goes_on(module, call):
+    if copy is not None and not told_not_to_wait(module, call):
         yield PossibleWait(call, copy.tensor, TO_HOST)
     if module.name(call.func) in _TEXTS and len(call.args) == 1:
         shown = call.args[0].value
@@ -145,7 +145,7 @@ def _of_call(module: Module, call: cst.Call) -> Iterator[PossibleWait]:
     if transfer is not None:
         moved = may_wait(module, transfer.source) or _batch(module, transfer.source)
         there = on_device(module, transfer.source) is True
-        if moved and not there and not _goes_on(module, call):
+        if moved and not there and not told_not_to_wait(module, call):
             yield PossibleWait(call, transfer.source, TO_DEVICE)
     elif module.name(call.func) in ops.DATA_FACTORIES and call.args:
         told = keyword_argument(module, call, "device")
@@ -182,7 +182,10 @@ def _batch(module: Module, node: cst.BaseExpression) -> bool:
     return value.kind == "batch" or (value.tensor and value.host)
 
 
-def _goes_on(module: Module, call: cst.Call) -> bool:
+@question(
+    yes="`{0}` is told not to wait (non_blocking=True)", no="`{0}` waits for what it copies"
+)
+def told_not_to_wait(module: Module, call: cst.Call) -> bool:
     """Say whether a copy is told not to wait."""
     told = keyword_argument(module, call, "non_blocking")
     return told is not None and not is_name(told, "False")
