@@ -104,6 +104,10 @@ def test_a_copy_beside_which_nothing_runs(
     [
         ("num_workers=2, pin_memory=True", False),
         ("num_workers=2, pin_memory=torch.load('pin')", True),
+        ("num_workers=2, pin_memory=torch.cuda.is_available()", False),
+        ("num_workers=2, pin_memory=device.type == 'cuda'", False),
+        ("num_workers=2, pin_memory=use_cuda", False),
+        ("num_workers=2, pin_memory=not torch.cuda.is_available()", True),
         ("num_workers=2", True),
     ],
 )

@@ -11,6 +11,7 @@ from torchlint.base.regex import regex
 from torchlint.semantic.code.bindings import binds_globally, sole_definition
 from torchlint.semantic.code.calls import arguments_of
 from torchlint.semantic.code.flow import call_sites, callees_of, reads_of
+from torchlint.semantic.code.off_the_gpu import on_gpu
 from torchlint.semantic.code.reaching import assigned_to
 from torchlint.semantic.code.scopes import base_names, method_of
 from torchlint.semantic.code.text import in_main_guard
@@ -296,15 +297,17 @@ def _leaves_settings(module: Module, init: cst.FunctionDef) -> bool:
     yes="the loader pins its batches", no="whether the loader pins its batches is decided elsewhere"
 )
 def pins_memory(module: Module, loader: cst.Call) -> bool | None:
-    """Say whether a loader pins its batches: False if absent or literally False, None if decided
-    elsewhere."""
+    """Say whether a loader pins its batches, True also if it does so wherever there is a GPU: False
+    if absent or literally False, None if decided elsewhere."""
     bound = settings(module, loader)
     pin = bound.value("pin_memory") if bound is not None else None
     if bound is None:
         return None
     if pin is None:
         return None if bound.open else False
-    return {"True": True, "False": False}.get(pin.value) if isinstance(pin, cst.Name) else None
+    if is_name(pin, "True") or is_name(pin, "False"):
+        return is_name(pin, "True")
+    return True if on_gpu(module, sole_definition(module, pin) or pin) else None
 
 
 @question(
