@@ -224,10 +224,8 @@ def after_loop_fix(module: Module, copy: HostRead) -> Fix | None:
             return None
     if loop is None or loop is not module.loop(copy.node) or not detachable(module, copy.tensor):
         return None
-    root = root_of(copy.tensor)
-    made = definitions_of(module, root) if isinstance(root, cst.Name) else []
-    if made and not any(module.is_within(each, loop) for each in made):
-        return None  # Of what is older than the loop each part would still be copied by itself.
+    if _is_older(module, root_of(copy.tensor), loop):
+        return None  # Each part would still be copied by itself.
     item = as_receiver(whole.deep_replace(copy.tensor, cst.Name("value")))
     row = cst.Module(()).code_for_node(value.deep_replace(placed, item))
     kept, notes = _kept_on_device(module, copy, call, row)
@@ -247,6 +245,15 @@ def after_loop_fix(module: Module, copy: HostRead) -> Fix | None:
     # Images were perhaps moved to spare the device's memory.
     large = (inferred(module, copy.tensor).rank or 0) > _ROWS
     return replace(fix, safety=Safety.SUGGESTION) if large else fix
+
+
+def _is_older(module: Module, root: cst.BaseExpression, loop: cst.CSTNode) -> bool:
+    """Say whether what is copied is a part of what was there before a loop: no result of a function
+    of a library, or of a network, that runs in it."""
+    if not isinstance(root, cst.Name) or module.name(root) is not None:
+        return False
+    made = definitions_of(module, root) if inferred(module, root).kind != "module" else []
+    return bool(made) and not any(module.is_within(each, loop) for each in made)
 
 
 def _bound(
