@@ -99,11 +99,12 @@ for x in DataLoader(Files(root), batch_size=4, shuffle=True):
 ## Fix safety
 Unsafe: random transforms draw from the workers' seeds, so samples differ. Memory grows with each
 worker, what the dataset stores in itself stays in the worker, and where processes are spawned or
-come from a fork server (Windows, macOS, Python 3.14) the script needs a `__main__` guard. The order
-of a shuffle and the main generator stay the same. The same fix pins the memory of a loader that
-feeds an accelerator, and keeps the workers of one that is iterated in each epoch. The number of
-workers is that of another loader, or the file's own option or constant; else four, a start from
-which to measure. The fix is a suggestion where a loop makes the loader, whose workers start anew in
+come from a fork server (Windows, macOS, Python 3.14) the script needs a `__main__` guard. The same
+fix pins the memory of a loader that feeds an accelerator, and keeps the workers of one that is
+iterated in each epoch: such a loader seeds its workers once, and from the second epoch on the order
+of its shuffle and the main generator differ, which stay the same otherwise. The number of workers
+is that of another loader, or the file's own option or constant; else four, a start from which to
+measure. The fix is a suggestion where a loop makes the loader, whose workers start anew in
 each iteration, where a script of Windows has no guard, where another file asks a configuration for
 the number, where the dataset keeps a file open or draws from a generator that it keeps (masks of
 tokens would repeat in each epoch), and where a lambda or a local function is among what workers
@@ -231,7 +232,11 @@ _START = "4 is only a start to tune from."
 _SETTING = "The project has a setting for the number of workers: take that."
 _SETS = regex(r"[\"']num_workers[\"']|\.num_workers\b")
 _PINNED = "Each batch takes memory that cannot be swapped out."
-_KEPT = "The workers stay between the epochs, with the memory that they take."
+_KEPT = (
+    "The workers stay between the epochs, with the memory that they take, and the loader seeds them"
+    " once: from the second epoch on the shuffled order and what the main process draws on the CPU"
+    " differ."
+)
 _DRAWN = (
     "Workers must not draw from copies of the generator that the dataset keeps, which start alike"
     " in each, and again in each epoch: seed it in worker_init_fn."
