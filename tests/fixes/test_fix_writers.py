@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.checking import check
+from tests.checking import check, fixed
 
 SETUP = """\
 import torch
@@ -279,16 +279,18 @@ IS_CHANGED = {
     ),
 }
 LIST_IS_SEEN = {
-    "an output on the host": keeping(
-        end="buffer = torch.zeros(5)\ntorch.stack(losses, out=buffer)\nreturn buffer"
-    ),
-    "a place that is asked for": keeping(end="print(losses[0].device)\nreturn torch.stack(losses)"),
     "a second name": keeping(start="fn.kept = losses = []"),
     "a second name of the loss": keeping(
         loss="fn.last = loss = criterion(model(x.to(device)), y.to(device))"
     ),
     "a second name later": keeping(start="losses = []\nfn.kept = losses"),
     "a closure": keeping(end="def kept():\n    return losses\nreturn kept, torch.stack(losses)"),
+}
+LIST_IS_READ_LATER = {
+    "an output on the host": keeping(
+        end="buffer = torch.zeros(5)\ntorch.stack(losses, out=buffer)\nreturn buffer"
+    ),
+    "a place that is asked for": keeping(end="print(losses[0].device)\nreturn torch.stack(losses)"),
     "other tensors in it": keeping(
         end="losses.append(torch.zeros(()))\nreturn torch.stack(losses)"
     ),
@@ -334,6 +336,13 @@ def test_losses_that_may_change_are_copied(source: str) -> None:
     assert "safe" not in offered(source, "TL113")
 
 
+@pytest.mark.parametrize("source", LIST_IS_READ_LATER.values(), ids=LIST_IS_READ_LATER.keys())
+def test_a_list_that_is_read_later_is_the_hosts_behind_its_loop(source: str) -> None:
+    assert offered(source, "TL113") == ["safe"]
+    after = fixed(source, "safe", codes=frozenset({"TL113"})).after
+    assert "    losses = [value.cpu() for value in losses]\n" in after
+
+
 def test_a_mapping_is_not_detached() -> None:
     used = (
         "for batch in loader:\n    batch = fn(batch)\n    loss = model(**batch).loss\n    "
@@ -352,4 +361,7 @@ def test_a_copy_that_also_casts_is_not_dropped(copied: str) -> None:
         "optimizer.step()\n"
     )
     body = f"data = []\n{used}    data.append({copied})\nreturn torch.stack(data)"
-    assert offered(f"{SETUP}\n\ndef run(loader):\n{lines(body, 4)}", "TL113") == [None]
+    source = f"{SETUP}\n\ndef run(loader):\n{lines(body, 4)}"
+    assert offered(source, "TL113") == ["unsafe"]
+    after = fixed(source, "unsafe", codes=frozenset({"TL113"}), line_length=200).after
+    assert f"data = [value{copied[copied.rindex('.to(') :]} for value in data]" in after

@@ -218,7 +218,7 @@ from torchlint.semantic.uses.assumptions import (
     PINNED,
     TORCH,
     changed_torch,
-    other_accelerator,
+    names_other_accelerator,
     own_batches,
 )
 from torchlint.semantic.uses.network_waits import network_wait
@@ -531,7 +531,7 @@ def _fix(module: Module, transfer: Transfer, pins: _Pins) -> Fix | None:
     whys = _may_change(module, transfer)
     word: cst.BaseExpression = cst.Name("True")
     needed: list[NodeEdit] = []
-    other = transfer.device != CUDA and other_accelerator(module)
+    other = transfer.device != CUDA and names_other_accelerator(module)
     if other:
         torch = name_for_module(module, "torch", "torch")
         word = cst.parse_expression(f"{torch}.cuda.is_available()")

@@ -182,9 +182,7 @@ def _batch(module: Module, node: cst.BaseExpression) -> bool:
     return value.kind == "batch" or (value.tensor and value.host)
 
 
-@question(
-    yes="`{0}` is told not to wait (non_blocking=True)", no="`{0}` waits for what it copies"
-)
+@question(yes="`{0}` is told not to wait (non_blocking=True)", no="`{0}` waits for what it copies")
 def told_not_to_wait(module: Module, call: cst.Call) -> bool:
     """Say whether a copy is told not to wait."""
     told = keyword_argument(module, call, "non_blocking")

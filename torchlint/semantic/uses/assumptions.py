@@ -24,7 +24,7 @@ from torchlint.semantic.question import question
 from torchlint.semantic.torch import dtypes
 from torchlint.semantic.uses.forward_state import keeps_state
 from torchlint.semantic.uses.observers import has_own_tensors, says
-from torchlint.semantic.values.apple import may_be_mps
+from torchlint.semantic.values.apple import may_be_mps, names_mps
 
 ACCELERATOR = "accelerator-is-cuda"
 AUTOCASTS = "autocasts-stand-alone"
@@ -176,7 +176,13 @@ def sets_autocasts(module: Module) -> bool:
 @question(ground=True)
 def other_accelerator(module: Module) -> bool:
     """Say whether the project names an accelerator other than CUDA, or takes whichever it finds."""
-    return may_be_mps(module) or says(module, _OTHERS) or says(module, _LIGHTNING)
+    return names_other_accelerator(module) or may_be_mps(module)
+
+
+@question(ground=True)
+def names_other_accelerator(module: Module) -> bool:
+    """Say whether the project names an accelerator other than CUDA, or leaves it to Lightning."""
+    return names_mps(module) or says(module, _OTHERS) or says(module, _LIGHTNING)
 
 
 @question(ground=True)

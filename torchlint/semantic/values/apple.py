@@ -42,6 +42,12 @@ def only_apple(module: Module) -> bool:
     return _for_apple(module.text) or (say(_for_apple) is True and say(_names_another) is False)
 
 
+@question(ground=True)
+def names_mps(module: Module) -> bool:
+    """Say whether a file of the project names Apple's device."""
+    return module.accelerator == "mps" or said_somewhere(module, Holds(_MPS))
+
+
 @question(
     yes="the accelerator may be MPS, which has no float64",
     no="no file of the project speaks of MPS, and one of CUDA",
@@ -49,10 +55,8 @@ def only_apple(module: Module) -> bool:
 def may_be_mps(module: Module) -> bool:
     """Say whether a file of the project names the accelerator without float64, or a device is given
     by a caller and no file says that it is a CUDA device."""
-    return (
-        module.accelerator == "mps"
-        or said_somewhere(module, Holds(_MPS))
-        or (mentions(module, _DEVICE) and not said_somewhere(module, Holds(_CUDA)))
+    return names_mps(module) or (
+        mentions(module, _DEVICE) and not said_somewhere(module, Holds(_CUDA))
     )
 
 

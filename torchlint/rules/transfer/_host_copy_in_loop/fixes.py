@@ -29,7 +29,11 @@ from torchlint.semantic.code.tree import links, method_called, root_of
 from torchlint.semantic.device.host_reads import HostRead, host_copy
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
-from torchlint.semantic.uses.accumulators import gathering_loop, reaches_line_after
+from torchlint.semantic.uses.accumulators import (
+    gathering_loop,
+    keeps_its_values,
+    reaches_line_after,
+)
 from torchlint.semantic.uses.assumptions import FRAMES, LOSSES, MEMORY, TORCH
 from torchlint.semantic.uses.network_waits import chosen
 from torchlint.semantic.uses.unchanged_values import bound_per_iteration, fresh_per_iteration
@@ -276,6 +280,8 @@ def _kept_on_device(
     what may change by that."""
     if inferred(module, copy.tensor).rank == 0:
         kept, notes = kept_for_later(module, copy, call), []
+        if method_called(kept) != "clone" and not keeps_its_values(module, copy.tensor, call):
+            notes.append(_SAME)
     else:
         kept, notes = detached(module, copy.tensor), [_HELD]
         bare = copy.tensor
