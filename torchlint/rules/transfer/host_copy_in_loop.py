@@ -434,7 +434,7 @@ def _hit_for(module: Module, seen: _Seen) -> Hit | None:
     graph = fix is not None and not by_parts and inferred(module, copy.tensor).grad is True
     sized = fix is None and sizes(module, node)
     free = fix is None and not forced
-    twice = copied_as_well(module, copy.tensor) if free else None
+    twice = None if forced else copied_as_well(module, copy.tensor)
     computed = fix is None and computed_with(module, node)
     user, partner = (
         (computing_user(module, whole), host_partner(module, whole)) if free else (None, None)
@@ -455,7 +455,7 @@ def _hit_for(module: Module, seen: _Seen) -> Hit | None:
         (counts, COUNTED),
         (rarely, RARELY),
         (sized, SIZED),
-        (twice, TWICE),
+        (twice if free else None, TWICE),
         (computed, COMPUTED),
         (user, USED),
         (partner, PARTNER),

@@ -117,6 +117,10 @@ def _writes(module: Module, node: cst.CSTNode) -> bool:
     return False
 
 
+@question(
+    yes="a branch in `{0}` decides whether `{1}` is read",
+    no="no branch in `{0}` decides whether `{1}` is read",
+)
 def on_condition(module: Module, loop: cst.CSTNode, use: cst.CSTNode) -> bool:
     """Say whether a branch in the loop decides whether something is read: what few iterations need
     is no reason to copy all of it."""

@@ -172,6 +172,10 @@ def _only_handed(module: Module, use: cst.Name) -> bool:
     return kept and call is not None and runs_network(call) is not None
 
 
+@question(
+    yes="what is called `{0}` are texts or their tokens, which nothing here changes at random",
+    no="what is called `{0}` are not known to be texts or tokens that nothing changes at random",
+)
 def is_text(module: Module, word: str) -> bool:
     """Say whether what is called so are texts or their tokens, which this file changes in no way
     at random."""
