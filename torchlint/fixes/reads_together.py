@@ -18,7 +18,12 @@ from torchlint.semantic.device.possible_waits import scaler_waits
 from torchlint.semantic.module import Module
 from torchlint.semantic.uses.assumptions import ONE_DEVICE, TORCH
 from torchlint.semantic.uses.plain_numbers import has_no_dimension
-from torchlint.semantic.uses.reads_together import ReadsTogether, bound_to, reads_together
+from torchlint.semantic.uses.reads_together import (
+    ReadsTogether,
+    bound_to,
+    neighbours_in_tuple,
+    reads_together,
+)
 from torchlint.semantic.uses.unavoidable_syncs import stays_beside, waited_before
 from torchlint.semantic.values.inferred import inferred
 
@@ -38,7 +43,7 @@ _DIGITS = "_0123456789"
 def read_together(module: Module, read: HostRead) -> Fix | None:
     """Return the fix by which neighbours in a tuple, or all that lines below each other bind,
     become one read of a stacked tensor in their place."""
-    found = reads_together(module, read.node)
+    found = reads_together(module, read.node) or neighbours_in_tuple(module, read.node)
     if found is None:
         return None
     torch = name_for_module(module, "torch", "torch")

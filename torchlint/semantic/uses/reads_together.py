@@ -4,6 +4,7 @@ the host waits: they could be made at once."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 import libcst as cst
 
@@ -76,6 +77,33 @@ def reads_together(module: Module, node: cst.BaseExpression) -> ReadsTogether | 
     if few or _read_stays_beside(module, block.body, first, last):
         return None
     return ReadsTogether(lines, tuple(reads), _in_order(module, lines, reads))
+
+
+@question(
+    yes="it stands beside others in a tuple, in whose place they could be read at once",
+    no="nothing stands beside it in a tuple that could be read with it in their place",
+    remember=False,
+)
+def neighbours_in_tuple(module: Module, node: cst.BaseExpression) -> ReadsTogether | None:
+    """Return the reads beside a read in a tuple, it among them, all of one kind. In their place
+    they can be made at once whether or not the line comes to the tuple, and whatever else it does.
+    """
+    line = module.statement(node)
+    block = module.parent(line)
+    row = module.parent(module.parent(node) or line)
+    if not isinstance(line, cst.SimpleStatementLine) or not isinstance(block, cst.IndentedBlock):
+        return None
+    if not isinstance(row, cst.Tuple):
+        return None
+    plain = (_plain_read(module, each.value) for each in row.elements)
+    runs = (list(run) for known, run in groupby(plain, lambda each: each is not None) if known)
+    reads = [e for run in runs for e in run if any(r and r.node is node for r in run) and e]
+    kinds = {_number_kind(module, read) for read in reads}
+    few = len({module.source_of(read.tensor) for read in reads}) < FEWEST
+    at = list(block.body).index(line)
+    if few or len(kinds) > 1 or None in kinds or _read_stays_beside(module, block.body, at, at):
+        return None
+    return ReadsTogether((line,), tuple(reads), in_order=False)
 
 
 def bound_to(line: cst.CSTNode, read: HostRead) -> cst.BaseExpression | None:
@@ -205,16 +233,20 @@ def _number_kind(module: Module, read: HostRead) -> str | None:
 def _reads_in(module: Module, line: cst.SimpleStatementLine) -> Iterator[HostRead]:
     """Yield the reads ``x.item()`` of one number that a line certainly makes, or could make without
     harm."""
-    found: list[HostRead] = []
-    for call in module.within(line, cst.Call):
-        for read in scalar_reads(module, call):
-            scalar = _is_single(module, read.tensor)
-            plain = read.node is call and read.how == "item" and scalar
-            if plain and detachable(module, read.tensor):
-                found.append(read)
+    calls = module.within(line, cst.Call)
+    found = [read for call in calls if (read := _plain_read(module, call)) is not None]
     certain = [read for read in found if _made_anyway(module, read, line)]
     made = {module.source_of(read.tensor) for read in certain}
     yield from (read for read in found if module.source_of(read.tensor) in made)
+
+
+def _plain_read(module: Module, node: cst.BaseExpression) -> HostRead | None:
+    """Return the read ``x.item()`` of one number that an expression is."""
+    for read in scalar_reads(module, node):
+        plain = read.node is node and read.how == "item" and _is_single(module, read.tensor)
+        if plain and detachable(module, read.tensor):
+            return read
+    return None
 
 
 def _is_single(module: Module, tensor: cst.BaseExpression) -> bool:
