@@ -45,28 +45,6 @@ def test_what_is_not_deprecated_yet_is_left(newest: tuple[int, int] | None, coun
 
 
 @pytest.mark.parametrize(
-    ("target", "newest", "count"),
-    [
-        ((1, 8), None, 0),
-        ((2, 2), None, 0),
-        ((2, 4), (2, 2), 0),
-        ((2, 3), None, 1),
-        ((2, 4), None, 1),
-    ],
-)
-def test_an_argument_that_the_oldest_torch_needs_is_left(
-    target: tuple[int, int], newest: tuple[int, int] | None, count: int
-) -> None:
-    info = next(info for info in rules() if info.code == "TL802")
-    text = (
-        "import torch\n\n\ndef kernels(model, x):\n"
-        "    with torch.autograd.profiler.profile(use_cuda=True) as profiler:\n"
-        "        model(x)\n    return profiler\n"
-    )
-    assert len(for_rule(check(text, target_torch=target, newest_torch=newest), info)) == count
-
-
-@pytest.mark.parametrize(
     ("target", "backend"),
     [((1, 8), "nccl"), ((1, 13), "nccl"), ((2, 0), "cpu:gloo,cuda:nccl")],
 )
