@@ -25,11 +25,6 @@ FILES = [
     for path in sorted(FIXTURES.glob(f"{folder}/*.py"))
 ]
 LEFT = {
-    (
-        "TL101",
-        "info",
-    ): "TL101 itself does arithmetic with several numbers on the device and reads the "
-    "result; the step still waits for that one",
     ("TL113", "info"): "TL101, TL602 and TL604 make one copy of the reads of single elements; the "
     "step still waits for that one",
     ("TL602", "info"): "TL605 asks once in an assert; the step still waits for the answer",
