@@ -128,17 +128,20 @@ def test_the_length_of_names_does_not_matter() -> None:
     assert sum(each.fixes for each in checked) > LONG_NAMES / 4
 
 
-CLIPPED = """\
+STACKED = """\
 import torch
 from torch import nn
 
 
-def train(model, optimizer, loader, most):
-    for x in loader:
-        model(x).mean().backward()
-        for p in model.parameters():
-            p.grad.data.clamp_(-most, most)
+def train(model, loader, optimizer, rows):
+    model.cuda()
+    for x, y in loader:
+        out = model(x.cuda())
+        loss = nn.functional.mse_loss(out, y.cuda())
+        optimizer.zero_grad()
+        loss.backward()
         optimizer.step()
+        rows.append((loss.item(), out.mean().item(), out.norm().item(), len(x)))
 """
 
 
@@ -146,7 +149,7 @@ def train(model, optimizer, loader, most):
 def test_code_that_is_built_from_cut_text_is_seen(
     mark: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert fuzz_names.verdict(CLIPPED) == fuzz_names.Verdict(findings=1, fixes=1, names=7)
+    assert fuzz_names.verdict(STACKED) == fuzz_names.Verdict(findings=5, fixes=5, names=9)
     whole = Module.source_of
 
     def cut(self: Module, node: cst.CSTNode) -> str:
@@ -154,7 +157,7 @@ def test_code_that_is_built_from_cut_text_is_seen(
         return text if len(text) <= 60 else text[:59] + mark
 
     monkeypatch.setattr(Module, "source_of", cut)
-    found = fuzz_names.verdict(CLIPPED)
+    found = fuzz_names.verdict(STACKED)
     assert found is not None
     assert found.differing
 

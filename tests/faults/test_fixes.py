@@ -205,54 +205,54 @@ def test_e03_no_comment_is_lost(fault: Fault) -> None:
         )
 
 
-USE = "torch.tensor([zeros(3), ones(3)])"
-STACKED = "torch.tensor(np.stack([zeros(3), ones(3)]))"
-GIVEN = "from numpy import ones, zeros\nimport torch\n"
+USE = "cuda.amp.GradScaler()"
+RENAMED = 'torch.amp.GradScaler("cuda")'
+GIVEN = "import os\nfrom torch import cuda\n"
 IMPORTS = {
-    "docstring.py": ('"""Doc."""\n\n', "import numpy as np\n"),
-    "future.py": ('"""Doc."""\n\nfrom __future__ import annotations\n\n', "import numpy as np\n"),
-    "future_alone.py": ("from __future__ import annotations\n", "import numpy as np\n"),
-    "shebang.py": ("#!/usr/bin/env python\n# -*- coding: utf-8 -*-\n", "import numpy as np\n"),
-    "licence.py": ("# Copyright 2024\n# All rights reserved.\n\n", "import numpy as np\n"),
+    "docstring.py": ('"""Doc."""\n\n', "import torch\n"),
+    "future.py": ('"""Doc."""\n\nfrom __future__ import annotations\n\n', "import torch\n"),
+    "future_alone.py": ("from __future__ import annotations\n", "import torch\n"),
+    "shebang.py": ("#!/usr/bin/env python\n# -*- coding: utf-8 -*-\n", "import torch\n"),
+    "licence.py": ("# Copyright 2024\n# All rights reserved.\n\n", "import torch\n"),
     "type_checking.py": (
-        "from typing import TYPE_CHECKING\n\nif TYPE_CHECKING:\n    import numpy as np\n\n",
-        "import numpy as np\n",
+        "from typing import TYPE_CHECKING\n\nif TYPE_CHECKING:\n    import torch\n\n",
+        "import torch\n",
     ),
-    "known.py": ("import numpy as np\n", ""),
+    "known.py": ("import torch\n", ""),
 }
 """What stands above `GIVEN`, and what the fix adds below it."""
 REFUSED = {
-    "taken.py": "np = 3\n",
-    "taken_below.py": "def np(): ...\n",
-    "other_module.py": "import nptyping as np\n",
+    "taken.py": "torch = 3\n",
+    "taken_below.py": "def torch(): ...\n",
+    "other_module.py": "import torchlite as torch\n",
     "star.py": "from pylab import *\n",
 }
-"""What stands below `GIVEN` and makes `np` mean something else, or may."""
+"""What stands below `GIVEN` and makes `torch` mean something else, or may."""
 
 
 @pytest.mark.fault("E04")
 def test_e04_a_needed_import_goes_to_its_place_once(fault: Fault) -> None:
-    tail = f"\na = {USE}\nb = {USE}\n"
+    tail = f"\na = {USE}\nb = {USE}\nc = cuda.is_available(), os.sep\n"
     for name, (above, _) in IMPORTS.items():
         fault.write(name, above + GIVEN + tail)
     for name, below in REFUSED.items():
         fault.write(name, GIVEN + below + tail)
     aliased = (
-        "import numpy as numbers\nimport torch\n\na = torch.tensor([numbers.zeros(3), "
-        "numbers.ones(3)])\n"
+        f"import torch as library\nfrom torch import cuda\n\na = {USE}\nc = cuda.is_available()\n"
     )
     fault.write("aliased.py", aliased)
     applied(fault, fault.run("fix", ".", "--apply", "--unsafe-fixes"))
     for name, (above, added) in IMPORTS.items():
         text = (fault.folder / name).read_text()
         fault.holds(
-            "I4", text == above + GIVEN + added + tail.replace(USE, STACKED), f"{name}\n{text}"
+            "I4", text == above + GIVEN + added + tail.replace(USE, RENAMED), f"{name}\n{text}"
         )
         compile(text, name, "exec")
     for name, below in REFUSED.items():
         fault.holds("I4", (fault.folder / name).read_text() == GIVEN + below + tail, name)
     text = (fault.folder / "aliased.py").read_text()
-    fault.holds("I4", text == aliased.replace("([", "(numbers.stack([").replace("])", "]))"), text)
+    new = RENAMED.replace("torch", "library")
+    fault.holds("I4", text == aliased.replace(USE, new), text)
 
 
 ALIASED = """import torch as th

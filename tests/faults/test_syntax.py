@@ -203,16 +203,16 @@ def test_x06_what_only_the_compiler_refuses(fault: Fault) -> None:
     """
     code = {
         "return.py": "return 1\n",
-        "keywords.py": "y = f(a=1, a=2)\n",
+        "keywords.py": "y = dict(a=1, a=2)\n",
         "arguments.py": "def g(a, a): pass\n",
         "break.py": "break\n",
         "nonlocal.py": "nonlocal x\n",
-        "await.py": "await x\n",
+        "await.py": "await print()\n",
         "yield.py": "x = yield\n",
-        "star.py": "x = *a\n",
+        "star.py": "x = *[]\n",
         "future.py": "from __future__ import no_such_feature\n",
         "import.py": "def g():\n    from x import *\n",
-        "capture.py": "match x:\n    case a: pass\n    case b: pass\n",
+        "capture.py": "match 1:\n    case a: pass\n    case b: pass\n",
     }
     files = {name: f"{CODE}{text}" for name, text in code.items()}
     for text in files.values():

@@ -76,7 +76,7 @@ SHAPES = {
     "several numbers": ("row = torch.tensor([1.0, 0.0, 2.0]).to(q.device)\ny = q * row", "safe"),
     "views": (
         "row = torch.tensor([1.0, 0.0, 2.0]).unsqueeze(-1)[None][0].to(x.device)\ny = q * row",
-        "unsafe",
+        "safe",
     ),
     "views in lines": (
         "row = torch.tensor([1, 0, 2])\\\n    .view(1, -1)[None, 0].float()\\\n"
@@ -89,7 +89,7 @@ SHAPES = {
     ),
     "the device under a name": (
         "device = x.device\nrow = torch.tensor([1.0, 0.0, 2.0]).view(1, 3).to(device)\ny = q * row",
-        "unsafe",
+        "safe",
     ),
     "an array": (
         "eye = Variable(torch.from_numpy(np.eye(self.width).flatten().astype(np.float32)))"
@@ -190,10 +190,10 @@ def test_a_buffer_is_safe_where_the_network_stays_as_it_is(line: str) -> None:
     assert "persistent=False" in repaired(KEPT + line, "safe")
 
 
-def test_a_buffer_on_the_device_of_the_input_is_unsafe() -> None:
-    before = KEPT.replace("q.device", "x.device")
-    assert repaired(before, "safe") == before
-    assert "row = self._row\n" in repaired(before)
+@pytest.mark.parametrize("device", ["q.device", "x.device"])
+def test_a_buffer_goes_to_where_the_constant_went(device: str) -> None:
+    before = KEPT.replace("q.device", device)
+    assert f"row = self._row.to({device})\n" in repaired(before, "safe")
 
 
 NEAR = {
@@ -229,12 +229,12 @@ def test_nothing_is_offered_where_more_would_change() -> None:
         "views": (
             "row = torch.tensor([1, 2, 3]).view(1, 3)[None].float().to(x.device)",
             "torch.tensor([1, 2, 3]).view(1, 3)[None].float()",
-            "row = self._row\n",
+            "row = self._row.to(x.device)\n",
         ),
         "what a layer gives": (
             "row = torch.tensor([1, 2, 3]).to(q.device)",
             "torch.tensor([1, 2, 3])",
-            "row = self._row\n",
+            "row = self._row.to(q.device)\n",
         ),
         "another device": (
             "row = torch.tensor([1, 2, 3]).view(1, 3).to(device)",

@@ -89,7 +89,13 @@ from torchlint.rule import (
     one_sentence,
 )
 from torchlint.rules.precision._deprecated_cuda_amp import forms as amp
-from torchlint.semantic.code.imports import import_of, import_reads, is_exported, use_of
+from torchlint.semantic.code.imports import (
+    import_of,
+    import_reads,
+    is_exported,
+    name_for_module,
+    use_of,
+)
 from torchlint.semantic.code.tree import callee, has_star, root_of
 from torchlint.semantic.code.versions import too_early, torch_unsaid, version_guarded
 from torchlint.semantic.uses.assumptions import AUTOCASTS, FRAMES
@@ -178,7 +184,8 @@ def _fix(module: Module, use: cst.BaseExpression) -> Fix | None:
     if start == "torch" and isinstance(root, cst.Name):
         new = f"{root.value}.amp"
     elif start in ("torch.cuda", "torch.cpu"):
-        edits = [NeedImport("torch")]
+        torch = name_for_module(module, "torch", "torch")
+        edits, new = [NeedImport("torch", torch)], f"{torch}.amp"
     elif home is not None and not version_guarded(module, home):
         changed, found = (
             _import(home, start),

@@ -86,12 +86,11 @@ device instead: safe, as the bits and the dtype are the same. Unsafe for other r
 `torch.arange` refuses where their end is below their start, for an array of a range that no
 `.long()` follows, of which NumPy may make other numbers, and where what is kept may be no number. A
 constant that a method builds and binds to a name becomes a buffer where nothing writes into it or
-hands it on, with the views and casts behind it that are the same in each call. The move goes with
-them where it is to the device of what a layer gives, or of what the method is given in a class that
-runs layers of its own. That is safe where nothing in the project converts a network to another
-dtype (`.half()`), looks at its buffers or saves the object: `persistent=False` leaves the keys of
-`state_dict` as they are, and deepcopy and DistributedDataParallel copy what does not change. It
-needs torch 1.6.
+hands it on, with the views and casts behind it that are the same in each call. A move behind them
+stays: for a buffer that lies there already it copies nothing. That is safe where nothing in the
+project converts a network to another dtype (`.half()`), looks at its buffers or saves the object:
+`persistent=False` leaves the keys of `state_dict` as they are, and deepcopy and
+DistributedDataParallel copy what does not change. It needs torch 1.6.
 
 ## Measure
 One call of the module. On a CPU no gain is expected: what is saved is a copy over the bus and the
