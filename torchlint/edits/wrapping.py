@@ -8,6 +8,7 @@ string, a pragma behind the code) it stays as long as it is.
 
 from __future__ import annotations
 
+import ast
 import io
 import itertools
 import re
@@ -22,6 +23,7 @@ from torchlint.base.records import dataclass, frozen
 from torchlint.base.regex import regex
 from torchlint.base.span import LineIndex, Span
 from torchlint.edits.splice import EditContext, Splice
+from torchlint.source.python import children
 
 USUAL = (88, 100, 120)
 """The limits that projects choose: that of a file whose project says none is one of them."""
@@ -61,6 +63,8 @@ _STRING_ENDS = frozenset(
 )
 
 Tokens = list[tokenize.TokenInfo]
+_Places = tuple[tuple[int, int], ...]
+"""Rows and columns."""
 Change = tuple[int, int, str]
 """In one line: from column, to column, what comes in the place."""
 
@@ -196,14 +200,15 @@ def style_of(text: str) -> Style:
 
 
 def _tokens(draft: _Draft, row: int, context: EditContext) -> Tokens | None:
-    """Return the tokens of the statement of the file, at its top level, that a fix first touches,
-    and of those behind it, up to the one behind a row; None where Python's tokenizer gives up (a
-    newer syntax, a notebook's magic)."""
-    first = _top_before(draft.touched[0].start, context)
-    above = draft.index.position(first).row - 1
+    """Return the tokens of the statement of the file that a fix first touches, and of those behind
+    it, up to the one behind a row; None where Python's tokenizer gives up (a newer syntax, a
+    notebook's magic)."""
+    first, blocks = _statement_before(draft.touched[0].start, context)
+    above = draft.index.position(first).row - 1 - len(blocks)
+    headers = "".join(f"{indent}if 1:\n" for indent in blocks)
     found: Tokens = []
     try:
-        for each in tokenize.generate_tokens(io.StringIO(draft.text[first:]).readline):
+        for each in tokenize.generate_tokens(io.StringIO(headers + draft.text[first:]).readline):
             start, end = (each.start[0] + above, each.start[1]), (each.end[0] + above, each.end[1])
             found.append(each._replace(start=start, end=end))
             if start[0] > row and each.type not in _LAYOUT:
@@ -213,15 +218,33 @@ def _tokens(draft: _Draft, row: int, context: EditContext) -> Tokens | None:
     return found
 
 
-def _top_before(offset: int, context: EditContext) -> int:
-    """Return where the last row at or before an offset starts on which a statement at the top
-    level begins; 0 where none is known."""
-    rows = (
-        context.index.starts[each.lineno - 1]
-        for each in (context.python.body if context.python is not None else ())
-        if each.col_offset == 0
-    )
-    return max((start for start in rows if start <= offset), default=0)
+def _statement_before(offset: int, context: EditContext) -> tuple[int, list[str]]:
+    """Return where the last row at or before an offset starts that a statement begins, and what the
+    statements around it are indented by; the text's start where none is known."""
+    index = context.index
+    rows = _statements(context.python) if context.python is not None else {}
+    for row in range(index.position(offset).row, 0, -1):
+        before = [index.line(each)[:column] for each, column in rows.get(row, ())]
+        if before and not before[-1].strip():
+            return index.starts[row - 1], before[:-1]
+    return 0, []
+
+
+@lru_cache(maxsize=8)
+def _statements(tree: ast.Module) -> dict[int, _Places]:
+    """Return the rows in which statements stand, each with where the first of them begins, behind
+    the statements around it."""
+    found: dict[int, _Places] = {}
+    pending: list[tuple[ast.AST, _Places]] = [(tree, ())]
+    for node, around in pending:
+        for each in children(node):
+            if isinstance(each, ast.stmt):
+                places = (*around, (each.lineno, each.col_offset))
+                found.setdefault(each.lineno, places)
+                pending.append((each, places))
+            elif isinstance(each, (ast.ExceptHandler, ast.match_case)):
+                pending.append((each, around))
+    return found
 
 
 @dataclass(frozen=True)
@@ -333,7 +356,7 @@ def _too_long(draft: _Draft, limit: int, ceiling: int) -> Iterator[int]:
 def _is_moved(draft: _Draft, line: str) -> bool:
     """Say whether a line stood in the old text as it is, and as far to the right: a block whose
     ``with`` went lost some indentation."""
-    return any(
+    return line.strip() in draft.old.text and any(
         old.endswith(line.lstrip()) and old.strip() == line.strip() and width(old) >= width(line)
         for old in draft.old.text.split("\n")
     )

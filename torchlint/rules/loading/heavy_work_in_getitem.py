@@ -169,6 +169,10 @@ _PARSED = (
 _AGAIN = "`{what}` makes the same sample a second time; keep the first."
 _KEEP = "{what} is opened again for every {unit}; open it once per worker and keep it on self."
 
+_SETS = ("set", "ds")
+_FETCHES = ("__getitem__", "ollat")
+"""One of these stands in a file that makes samples or batches of them."""
+
 rule = Rule(
     __name__,
     __doc__,
@@ -182,7 +186,12 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call)
+def _makes_samples(module: Module) -> bool:
+    """Say whether a file may make samples, or batches of them."""
+    return any(word in module.text for word in _FETCHES)
+
+
+@rule.on(cst.Call, file=_makes_samples)
 def check_call(node: cst.Call, module: Module) -> Iterator[Hit]:
     name = module.name(node.func) or (
         f".{node.func.attr.value}" if isinstance(node.func, cst.Attribute) else ""
@@ -259,6 +268,10 @@ def check_again(node: cst.Subscript, module: Module) -> Iterator[Hit]:
             pass
         case _:
             return
+    if module.text.count(f"{module.source_of(held)}[") == 1:
+        return
+    if not last_name(held).endswith(_SETS) and not _makes_samples(module):
+        return
     if not holds_samples(module, held) or dataset_cost(module, held) is False:
         return
     if sample_role(module, node) != "sample" and not module.loops(node):
@@ -286,7 +299,7 @@ def _makes_the_same(module: Module, first: cst.CSTNode, again: cst.Subscript) ->
     )
 
 
-@rule.on(cst.Call)
+@rule.on(cst.Call, file=_makes_samples)
 def check_folder(node: cst.Call, module: Module) -> Iterator[Hit]:
     listed = _listed(module, node)
     function = module.function(node)
@@ -299,7 +312,7 @@ def check_folder(node: cst.Call, module: Module) -> Iterator[Hit]:
         yield Hit(node, words, message=_LISTED)
 
 
-@rule.on(cst.Subscript)
+@rule.on(cst.Subscript, file=_makes_samples)
 def check_row(node: cst.Subscript, module: Module) -> Iterator[Hit]:
     frame = node.value
     if not isinstance(frame, cst.Attribute) or frame.attr.value not in ("iloc", "loc"):
@@ -321,7 +334,7 @@ def check_row(node: cst.Subscript, module: Module) -> Iterator[Hit]:
     yield Hit(node, words, severity=severity)
 
 
-@rule.on(cst.Subscript)
+@rule.on(cst.Subscript, file=_makes_samples)
 def check_rows_of(node: cst.Subscript, module: Module) -> Iterator[Hit]:
     """Find rows of a table that are looked for by comparing a column with each sample's key:
     ``self.frame[self.frame["id"] == key]``."""

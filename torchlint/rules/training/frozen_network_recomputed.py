@@ -185,16 +185,24 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         yield Hit(node, names, severity=Severity.INFO, message=_SAMPLES)
 
 
-@rule.on(cst.Call, runs="anywhere", about=lambda module, node: attr_of(node.func) and node.args)
+def _reads_texts(module: Module, node: cst.Call) -> bool:
+    """Say whether something pretrained, in a file that has such, may get texts by their name."""
+    return (
+        "from_pretrained" in module.text
+        and bool(attr_of(node.func))
+        and any(arg.keyword is not None and is_text(module, arg.keyword.value) for arg in node.args)
+    )
+
+
+@rule.on(cst.Call, runs="anywhere", about=_reads_texts)
 def check_texts(node: cst.Call, module: Module) -> Iterator[Hit]:
     """Find a pretrained network in another one that reads texts under ``no_grad``."""
     cls, home = module.class_of(node), module.function(node)
     if cls is None or home is None or home.name.value != "forward" or not is_network(module, cls):
         return
     made = (module.called(each) for each in assigned_to(module, node.func))
-    texts = any(arg.keyword is not None and is_text(module, arg.keyword.value) for arg in node.args)
     trained = "requires_grad" in module.source(cls) or ".backward(" in module.text
     pretrained = any(name.endswith(".from_pretrained") for name in made)
-    if texts and trained and pretrained and scopes(module).lexical_no_grad(node) is True:
+    if trained and pretrained and scopes(module).lexical_no_grad(node) is True:
         names = {"net": module.shown(node.func)}
         yield Hit(node, names, severity=Severity.INFO, message=_SAMPLES)

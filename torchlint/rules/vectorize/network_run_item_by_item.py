@@ -150,10 +150,14 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call, about=lambda _, node: bool(node.args) and attr_of(node.func) != "generate")
+def _runs_network(module: Module, node: cst.Call) -> bool:
+    """Say whether a call gives something to a network, and does not generate text by it."""
+    given = bool(node.args) and attr_of(node.func) != "generate"
+    return given and is_model_call(module, node)
+
+
+@rule.on(cst.Call, about=_runs_network, file=lambda module: mentions(module, _ACCELERATOR))
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    if not is_model_call(module, node) or not mentions(module, _ACCELERATOR):
-        return
     given = [arg.value for arg in node.args]
     items = (item for each in given for item in _items(module, each))
     for item in items:

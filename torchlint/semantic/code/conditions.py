@@ -33,6 +33,7 @@ class Conditions:
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
         self._leaving: dict[cst.CSTNode, list[cst.If]] = {}
+        self._last: dict[cst.CSTNode, type[cst.CSTNode]] = {}
 
     def tests(
         self, node: cst.CSTNode, until: cst.CSTNode | None
@@ -88,7 +89,9 @@ class Conditions:
         """Return ``Break`` or ``Return`` where all that follows `node` in a block leads there, so
         that a pass of the loop around the block, once it has come to `node`, is the last one; else
         None."""
-        last = self.last_of(block)
+        if block not in self._last:
+            self._last[block] = self.last_of(block)
+        last = self._last[block]
         if last not in (cst.Break, cst.Return):
             return None
         order = self.tree.order

@@ -53,6 +53,13 @@ _PLAIN_BASES = frozenset(("object", "ABC", "abc.ABC", "nn.Module", "torch.nn.Mod
 _Defined = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 _IMPORTS = (cst.Import, cst.ImportFrom, cst.Global, cst.Nonlocal, cst.Del)
 _AGAIN = (*LOOPS, cst.FunctionDef)
+_RUNNING = (
+    cst.BaseSmallStatement,
+    cst.SimpleStatementLine,
+    cst.SimpleStatementSuite,
+    cst.BaseCompoundStatement,
+)
+"""What runs a part of itself before another one."""
 _LEAVES = (cst.Return, cst.Yield, cst.Continue, cst.Break)
 """What may end a pass or a call before a statement behind it."""
 _OF_OBJECTS = frozenset(
@@ -76,18 +83,38 @@ def fails_before(module: Module, node: cst.CSTNode) -> str | None:
     """
     if _binds_unseen(module):
         return None
+    return (
+        _first_failure(module, _headers(node))
+        or _fails_around(module, node)
+        or _never_made(module, node)
+    )
+
+
+def _fails_around(module: Module, node: cst.CSTNode) -> str | None:
+    """Return why what runs before a node, of the statements around it, ends in an error."""
     child = node
-    found = _first_failure(module, _headers(node))
     for above in module.ancestors(node):
-        if found is not None:
-            break
         if isinstance(above, (cst.IndentedBlock, cst.Module)):
-            ended = _ended(module, above)
-            found = ended[1] if ended is not None and module.before(ended[0], child) else None
-        else:
+            return _fails_up_to(module, child)
+        if isinstance(above, _RUNNING):
             found = _first_failure(module, _run_before(module, above, child))
+            if found is not None:
+                return found
         child = above
-    return found or _never_made(module, node)
+    return None
+
+
+@question(ground=True)
+def _fails_up_to(module: Module, line: cst.CSTNode) -> str | None:
+    """Return why a line of the block of a line, before it, or what runs before that block, ends in
+    an error."""
+    block = module.parent(line)
+    if not isinstance(block, (cst.IndentedBlock, cst.Module)):
+        return None
+    ended = _ended(module, block)
+    if ended is not None and module.before(ended[0], line):
+        return ended[1]
+    return _fails_around(module, block)
 
 
 def _never_made(module: Module, node: cst.CSTNode) -> str | None:

@@ -362,7 +362,7 @@ class Tree:
 
     def names_in(self, *nodes: cst.CSTNode) -> frozenset[str]:
         """Return the plain names inside expressions or targets."""
-        return frozenset(n.value for node in nodes for n in self.within(node, cst.Name))
+        return frozenset({n.value for node in nodes for n in self.within(node, cst.Name)})
 
     def is_method(self, function: cst.FunctionDef) -> bool:
         """Say whether a function is defined in a class body."""

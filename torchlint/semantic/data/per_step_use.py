@@ -9,6 +9,7 @@ where the level is on).
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -23,7 +24,7 @@ from torchlint.semantic.code.guards import throttle
 from torchlint.semantic.code.names import last_part
 from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.code.text import remarked
-from torchlint.semantic.code.tree import Function, attr_of, is_name
+from torchlint.semantic.code.tree import Function, attr_of, is_name, last_small
 from torchlint.semantic.data.step_counters import last_step, steps_counted
 from torchlint.semantic.device.host_reads import scalar_reads
 from torchlint.semantic.module import Module
@@ -34,6 +35,7 @@ from torchlint.semantic.values.classes import in_lightning
 from torchlint.semantic.values.definitions_behind import functions
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
+from torchlint.source.python import DEFS, parsed
 
 if TYPE_CHECKING:
     from torchlint.semantic.device.host_reads import HostRead
@@ -113,7 +115,7 @@ def logging_call(module: Module, call: cst.Call) -> Sink | None:
         return Sink(call, _FUNCTIONS[name])
     func = call.func
     if isinstance(func, cst.Name):
-        behind = functions(module, call)
+        behind = functions(module, call) if _may_only_call(module, func) else []
         return Sink(call, "take") if len(behind) == 1 and _hands_on_to_log(*behind[0]) else None
     if not isinstance(func, cst.Attribute) or (name or "").startswith(("torch.", "numpy.")):
         return None
@@ -125,13 +127,28 @@ def logging_call(module: Module, call: cst.Call) -> Sink | None:
     return Sink(call, kind) if kind else None
 
 
+def _may_only_call(module: Module, func: cst.Name) -> bool:
+    """Say whether a function may do nothing but call others, by the text of another file that
+    defines it: that is analysed for no function that does more."""
+    there = module.outside.find(module.name(func))
+    text = module.outside.text(there) if there is not None else None
+    tree = parsed(text) if text is not None else None
+    return tree is None or all(
+        isinstance(line, ast.Expr)
+        for each in tree.body
+        if isinstance(each, DEFS) and there is not None and each.name == there.name
+        for line in each.body
+    )
+
+
 @question(circular=False)
 def _hands_on_to_log(module: Module, function: Function) -> bool:
     """Say whether a function does nothing but hand on what it is given to be logged."""
     if not isinstance(function, cst.FunctionDef):
         return False
     lines = function.body.body[function.get_docstring() is not None :]
-    return bool(lines) and all(_only_logs(module, line) for line in lines)
+    calls = [line for line in lines if isinstance(last_small(line), cst.Expr)]
+    return bool(lines) and calls == lines and all(_only_logs(module, line) for line in lines)
 
 
 def _method(module: Module, call: cst.Call, func: cst.Attribute) -> str:

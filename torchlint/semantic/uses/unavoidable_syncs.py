@@ -68,6 +68,7 @@ _CALLS = 3
 _TURNS, _OPERATIONS = 8, 3
 """From how many turns, and operations in each, a loop keeps the host busy launching kernels."""
 _GENERATION = regex(r"max_(new_tokens|length)|num_beams|do_sample|generation_config|attention_mask")
+_LIBRARIES = ("builtins.", "torch.")
 _KINDS = (cst.Name, cst.Attribute, cst.Subscript, cst.Comparison, cst.Call)
 
 
@@ -176,13 +177,23 @@ def _runs_often(module: Module, node: cst.CSTNode, waits: bool) -> bool:
     if isinstance(node, cst.Call):
         return _generates(module, node) or any(
             isinstance(each, LOOPS) or _generates(where, each)
-            for where, function in reached(module, node)
+            for where, function in (reached(module, node) if _is_own(module, node) else ())
             for each in where.within(function.body, cst.Call, *LOOPS)
             if not chosen(where, each, function)
             and (isinstance(each, cst.Call) or _runs_often(where, each, waits))
         )
     runs = runs_model(module, node) or loop_kind(module, node) is not LoopKind.OTHER
     return runs and (not waits or bool(_known_waits(module, node)))
+
+
+def _is_own(module: Module, call: cst.Call) -> bool:
+    """Say whether a call may run a function of the project: none of a library, nor a tensor's
+    method."""
+    held = call.func.value if isinstance(call.func, cst.Attribute) else None
+    return not (
+        (module.name(call.func) or "").startswith(_LIBRARIES)
+        or (held is not None and inferred(module, held).tensor)
+    )
 
 
 def _generates(module: Module, call: cst.CSTNode) -> bool:

@@ -9,20 +9,30 @@ from torchlint.semantic.code.decided import Decided, Given
 from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.reaching import reaching
 from torchlint.semantic.code.scopes import scopes
-from torchlint.semantic.code.tree import LOOPS, parameters_of
+from torchlint.semantic.code.tree import LOOPS, is_name, parameters_of
 from torchlint.semantic.code.updates import is_step
 from torchlint.semantic.question import question
 from torchlint.semantic.uses.graph_use import GraphOutcome, graph_fate
 from torchlint.semantic.values import definitions_behind
 from torchlint.semantic.values.inferred import is_model_call
 
+_LIBRARIES = ("builtins.", "torch.")
+_BACKWARD = ".backward("
 _NUMBERS = ("number", "none", "bool", "str")
 
 
 def calls_trainer(module: Module, call: cst.Call) -> bool:
     """Say whether a call reaches a function that makes backward passes itself."""
+    name = module.name(call.func) or ""
+    if name.startswith(_LIBRARIES):
+        return False
+    there = module.outside.find(name)
+    text = module.text if there is None else module.outside.text(there)
+    inherited = isinstance(call.func, cst.Attribute) and is_name(call.func.value, "self")
+    if text is not None and _BACKWARD not in text and not inherited:
+        return False
     return any(
-        ".backward(" in where.source(function)
+        _BACKWARD in where.source(function)
         for where, function in definitions_behind.functions(module, call)
     )
 
