@@ -365,3 +365,22 @@ def test_a_copy_that_also_casts_is_not_dropped(copied: str) -> None:
     assert offered(source, "TL113") == ["unsafe"]
     after = fixed(source, "unsafe", codes=frozenset({"TL113"}), line_length=200).after
     assert f"data = [value{copied[copied.rindex('.to(') :]} for value in data]" in after
+
+
+@pytest.mark.parametrize(
+    ("made", "copied", "safety"),
+    [
+        ("", "found.append(model(x.cuda()).argmax(1).cpu())", "unsafe"),
+        ("", "out = torch.cat([x.cuda()])\nfound.append(out.argmax(1).cpu())", "unsafe"),
+        ("out = fn().cuda()", "model(x.cuda())\nfound.append(out[0].cpu())", None),
+        ("out = torch.ones(9, 8).cuda()", "model(x.cuda())\nfound.append(out[0].cpu())", None),
+    ],
+)
+def test_a_list_keeps_what_is_new_in_each_iteration(
+    made: str, copied: str, safety: str | None
+) -> None:
+    body = f"found = []\n{made}\nwith torch.no_grad():\n    for x, y in loader:\n"
+    source = (
+        f"{SETUP}\n\ndef run(loader, fn):\n{lines(body + lines(copied, 8), 4)}    return found\n"
+    )
+    assert offered(source, "TL113") == [safety]

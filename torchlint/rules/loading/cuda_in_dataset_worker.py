@@ -116,7 +116,7 @@ from torchlint.semantic.data.samples import (
     worker_count,
 )
 from torchlint.semantic.time.iterations import number_of
-from torchlint.semantic.torch.names import MOVES
+from torchlint.semantic.torch.names import MOVES, TENSOR_DATASET
 from torchlint.semantic.torch.spelling import MODEL, called
 from torchlint.semantic.values.inferred import is_model_call
 from torchlint.semantic.values.value import ACCEL, CUDA
@@ -138,7 +138,6 @@ _ROWS = (
     "the loader takes each row of tensors on the GPU by kernels of its own, and stacks them; index "
     "them by slices of torch.randperm(n, device=...)."
 )
-_TENSORS = ("torch.utils.data.TensorDataset", "torch.utils.data.dataset.TensorDataset")
 
 rule = Rule(
     __name__,
@@ -184,7 +183,7 @@ def check_rows(node: cst.Call, module: Module) -> Iterator[Hit]:
     made = sole_definition(module, dataset) or dataset
     if not isinstance(made, cst.Call):
         return  # A parameter may be a dataset of any kind.
-    parts = [arg.value for arg in made.args] if module.name(made.func) in _TENSORS else [made]
+    parts = [arg.value for arg in made.args] if module.called(made) == TENSOR_DATASET else [made]
     where = {inferred(module, each).device for each in parts}
     if where & {ACCEL, CUDA} and not gives_one_batch(module, node):
         yield Hit(node, message=_ROWS)

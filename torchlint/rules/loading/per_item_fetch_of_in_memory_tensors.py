@@ -83,13 +83,13 @@ from torchlint.semantic.data.loaders import held_out, loader_role
 from torchlint.semantic.data.samples import worker_count
 from torchlint.semantic.device.factories import factories_of
 from torchlint.semantic.time.iterations import number_of
+from torchlint.semantic.torch.names import TENSOR_DATASET
 from torchlint.semantic.values import definitions_behind
 from torchlint.semantic.values.accelerator import stays_on_host, trains_on_cpu
 from torchlint.semantic.values.inferred import class_attribute
 
 _LOADER = "torch.utils.data.DataLoader"
 _OWN_WAY = ("sampler", "batch_sampler", "collate_fn")
-_DATASETS = ("torch.utils.data.TensorDataset", "torch.utils.data.dataset.TensorDataset")
 _ON_DISK = regex(r"mmap|memmap|h5py|zarr|lmdb")
 _ARRAYS = ("tensor", "ndarray")
 _LARGE = 32
@@ -130,7 +130,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     made = sole_definition(module, dataset) or dataset
     parts = [arg.value for arg in made.args] if isinstance(made, cst.Call) else [made]
-    whole = module.called(made) in _DATASETS or inferred(module, dataset).kind in _ARRAYS
+    whole = module.called(made) == TENSOR_DATASET or inferred(module, dataset).kind in _ARRAYS
     if (whole or _gives_rows(module, dataset)) and not any(_little(module, each) for each in parts):
         yield Hit(node)
 

@@ -125,9 +125,10 @@ stand side by side are one fix, as safe as the least safe of them, and only show
 same statement may be no tensor; they are unsafe where a clock is read before the model runs, as it
 then no longer includes the copy. Where their loader, wherever in the project it is made, has
 workers and does not pin, the fix pins its memory too. A fix that changes several files is written
-as a whole or not at all. Where the project names an accelerator other than CUDA, or takes whichever
-it finds, as MPS, whose copies may not have ended when the host goes on, the fix writes
-`non_blocking=torch.cuda.is_available()`.
+as a whole or not at all. Where the project names an accelerator other than CUDA, as MPS, whose
+copies may not have ended when the host goes on, or leaves the choice to Lightning, the fix writes
+`non_blocking=torch.cuda.is_available()`. It is unsafe where a caller chooses the device and nothing
+in the project speaks of CUDA.
 
 ## Measure
 An epoch of 8 steps, on batches that are pinned beforehand where there is a GPU. Each step leaves a

@@ -206,8 +206,7 @@ def _alike(module: Module, node: cst.BaseExpression, loop: cst.For | cst.CompFor
     rows = [
         part.value
         for part in module.within(node, cst.Subscript)
-        if module.names_in(loop.target)
-        & {n.value for e in part.slice for n in module.within(e, cst.Name)}
+        if module.names_in(loop.target) & module.names_in(*part.slice)
     ]
     rows += [goes.iterated for goes in loop_sources(module, loop)]
     values = [assigned_value(module, name) for name in module.within(node, cst.Name)]
@@ -238,14 +237,12 @@ def _items(module: Module, given: cst.BaseExpression) -> Sequence[cst.BaseExpres
             inner = [value] if (value := assigned_value(module, given)) is not None else []
         case cst.Tuple(elements):
             inner = [each.value for each in elements]
+        case cst.Subscript() if _is_slice(module, given):
+            return [given]
         case cst.Subscript(held, [cst.SubscriptElement(cst.Index(first)), *_]):
             if last_name(first) in ("None", "newaxis") or holds_samples(module, held):
                 return [given]
-            if _is_slice(module, given):
-                return [given]
             inner = [held]
-        case cst.Subscript() if _is_slice(module, given):
-            return [given]
         case cst.Call(cst.Attribute(held, cst.Name(name))) if name in _KEPT:
             inner = [held]
         case cst.Call(func, [cst.Arg(first), *rest]):

@@ -371,7 +371,7 @@ class Flags:
         return self._answered((home, True, _RUNS), lambda: self._by_calls(flag, home) is True)
 
     def _classes(self, function: cst.FunctionDef) -> tuple[str, ...]:
-        cls = self.tree.class_of(function) if self.scopes.tree.is_method(function) else None
+        cls = self.tree.class_of(function) if self.tree.is_method(function) else None
         return self._family(cls) if cls is not None else ()
 
     def _called_by_name(self, function: cst.FunctionDef) -> bool:
@@ -420,7 +420,7 @@ class Flags:
         params = positional_parameters(function)
         if param not in params and param not in function.params.kwonly_params:
             return None
-        bound = self.scopes.tree.is_method(function) and "staticmethod" not in {
+        bound = self.tree.is_method(function) and "staticmethod" not in {
             dotted.rpartition(".")[2] for _, dotted in self.scopes.decorators(function)
         }
         position = params.index(param) - bound if param in params else None

@@ -202,12 +202,12 @@ class Instances:
 
     def _calls(self, function: cst.FunctionDef) -> list[cst.Call | None]:
         """Return the calls of a function in this file, None for any other use of its name."""
-        cls = self.tree.class_of(function) if self.scopes.tree.is_method(function) else None
+        cls = self.tree.class_of(function) if self.tree.is_method(function) else None
         name = function.name.value
         if cls is not None and name == "__init__":
             return self._uses(cls.name.value, cls)
         if cls is not None:
-            if len(list(filter(self.scopes.tree.is_method, self.scopes.functions_named(name)))) > 1:
+            if len(list(filter(self.tree.is_method, self.scopes.functions_named(name)))) > 1:
                 return []
             calls = [self.tree.call_of(node) for node in self.tree.named(name)]
             return [call for call in calls if call and isinstance(call.func, cst.Attribute)]
@@ -246,7 +246,7 @@ class Instances:
         if has_star(call):
             return None
         params = positional_parameters(function)
-        bound = self.scopes.tree.is_method(function) and not any(
+        bound = self.tree.is_method(function) and not any(
             text == "staticmethod" for _, text in self.scopes.decorators(function)
         )
         at = params.index(param) - bound if param in params else -1

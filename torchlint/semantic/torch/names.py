@@ -7,6 +7,7 @@ documentation pages named beside the tables, and the frameworks' own documentati
 from __future__ import annotations
 
 DATALOADER = "torch.utils.data.DataLoader"
+TENSOR_DATASET = "torch.utils.data.TensorDataset"
 GRAPH_LOADERS = frozenset(("torch_geometric.loader.DataLoader", "torch_geometric.data.DataLoader"))
 """Loaders derived from it that join graphs to a batch (torch_geometric 2.6, loader/dataloader.py:
 further keywords are its own)."""
