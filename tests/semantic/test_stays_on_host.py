@@ -149,6 +149,7 @@ LOOP = """
 RUN = f"from nets import Net, loader, opt\nmodel = Net().to(device)\nfor _ in range(9):{LOOP}"
 GPU = "'gpu' if torch.cuda.is_available() else 'cpu'"
 CPU_TEST = "def cast(x, device):\n    if device == 'cpu':\n        return x\n    else:\n"
+LONG = "def cast(x, device):\n    if device == 'cpu':\n" + 40 * "        x = x + 1\n"
 
 
 @pytest.mark.parametrize(
@@ -159,6 +160,9 @@ CPU_TEST = "def cast(x, device):\n    if device == 'cpu':\n        return x\n   
         ("use = torch.cuda.device_count()\ndevice = 'GPU' if use else 'cpu'\n", False),
         ("device = 'gpu'  # cuda\n", False),
         (f"device = {GPU}\n{CPU_TEST}        return torch.cuda.FloatTensor(x)\n", False),
+        (f"device = {GPU}\n{LONG}", False),  # read in steps that grow with its length alone
+        (f"device = {GPU}\n{LONG}    else:\n        x = x.cuda()\n", False),
+        (f"device = {GPU}\n{LONG}    x = x.cuda()\n", True),
         ("device = 'cuda' if torch.cuda.is_available() else 'cpu'\n", True),
         (f"device = {GPU}\nif device == 'gpu':\n    device = 'cuda'\n", True),
         (f"device = {GPU}\ndevice = torch.device(DEVICES[device])\n", True),

@@ -95,6 +95,13 @@ def test_an_indented_cell_is_a_block_with_the_same_columns() -> None:
     assert notebook.sources(notebook.text) == tuple(part.cell.source for part in notebook.parts)
 
 
+@pytest.mark.timeout(20)  # a row that ended in one of two ways took twice as long for each
+@pytest.mark.parametrize("row", ["# a note\r\n", "    \r\n", "  # a note\r\n\r\n"])
+def test_many_rows_of_comments_are_read(row: str) -> None:
+    notebook = assembled(cells(40 * row, 40 * row + "  x = 1", 40 * row + "x = 1"))
+    assert [part.seam.startswith("if True:") for part in notebook.parts] == [False, True, False]
+
+
 def test_the_mark_is_in_no_cell() -> None:
     notebook = assembled(cells("pass  # _ipynb1_", "pass  # _ipynb_1_", "%foo"))
     assert notebook.sources(notebook.text) == ("pass  # _ipynb1_", "pass  # _ipynb_1_", "%foo")

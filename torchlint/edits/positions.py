@@ -18,7 +18,7 @@ from torchlint.base.span import Span
 from torchlint.edits.codegen import Recorder
 from torchlint.edits.statement_spans import StatementSpans, stripped
 
-_BLANK = regex(r"(?:\\(?:\r\n|\r|\n)|\s)+")
+_BLANK = regex(r"(?:\\[\r\n]|\s)+")
 
 
 def ws_free(code: str) -> str:

@@ -21,7 +21,7 @@ MARK = "_ipynb"
 """How the words begin that stand in for what is no Python in cells, and between cells; longer
 where cells hold it themselves."""
 _ROW = regex(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")
-_CODE = regex(r"(?:[ \t\f]*(?:#[^\r\n]*)?(?:\r\n|\r|\n))*([ \t]+)[^\s#]")
+_CODE = regex(r"(?:[ \t\f]*(?:#[^\r\n]*)?[\r\n])*([ \t]+)[^\s#]")
 """The first row with code is indented. IPython takes such an indentation off the whole cell."""
 
 

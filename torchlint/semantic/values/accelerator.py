@@ -80,7 +80,7 @@ _TAKES_REJECTED = Wording(
 _MOVED_THERE = regex(rf"(?:\.to|\btorch\.device)\(\s*(?:(?:self\.)?device\b|{_REJECTED})")
 _NO_CUDA = regex(
     r"\bcuda\.(?:is_available|device_count|get_device_name|empty_cache|synchronize|manual_seed\w*)\b"
-    r"|\bif\s+[\w.]*device\s*==\s*[\"']cpu[\"']:\n(?:[^\S\n]+(?!else\b).*\n)+[^\S\n]*else:\n.*"
+    r"|\bif\s+[\w.]*device\s*==\s*[\"']cpu[\"']:\n(?:[^\S\n]+(?!else\b)\S.*\n)+[^\S\n]*else:\n.*"
 )
 """What asks for CUDA, and computes nothing there; what is done on another device than the CPU."""
 _NAMES_ACCELERATOR = regex(
