@@ -280,7 +280,7 @@ GOLDEN = """train.py:15: total += loss.item()
   TL101 sync-scalar-read-in-loop: flagged
       `loss.item()` reads a GPU value on the host every step; keep it on the device and read it once
         after the loop. The step waits for the GPU in `torch.zeros(x.size(0), 16).to(device)` as
-        well: only without both does the host run ahead.
+        well; while it does, the host does not run ahead.
       decided by torchlint/rules/transfer/sync_scalar_read_in_loop.py
 
   What the host waits for

@@ -45,6 +45,27 @@ def test_where_nothing_is_trained_it_is_an_info(name: str, source: str, severity
     assert [each.severity.value for each in found] == [severity]
 
 
+@pytest.mark.parametrize(
+    ("line", "one"),
+    [
+        ("os.environ['CUDA_VISIBLE_DEVICES'] = '2'", True),
+        ('os.environ["CUDA_VISIBLE_DEVICES"] = "0"  # the free one', True),
+        ("import sys\nos.environ['CUDA_VISIBLE_DEVICES'] = \"1\"", True),
+        ("os.environ['CUDA_VISIBLE_DEVICES'] = '0,1'", False),
+        ("os.environ['CUDA_VISIBLE_DEVICES'] = str(2)", False),
+        ("if debug:\n    os.environ['CUDA_VISIBLE_DEVICES'] = '2'", False),
+        ("# os.environ['CUDA_VISIBLE_DEVICES'] = '2'", False),
+    ],
+)
+def test_a_script_that_sees_one_gpu_parallelises_nothing(line: str, one: bool) -> None:
+    source = f"import os\n{line}\n{WRAPPED}{TRAINS}"
+    (found,) = check(source, codes=frozenset({"TL301"}), name="src/train.py").findings
+    assert ("one device" in found.message, found.severity.value) == (
+        one,
+        "info" if one else "warning",
+    )
+
+
 EVALUATES = """\
 import torch
 from torch import nn

@@ -554,3 +554,31 @@ def test_what_is_used_now_and_then_is_to_be_read_there(body: str, phrase: str) -
     source = USED.replace("BODY", body)
     findings = check(source, codes=frozenset({"TL101"}), name="src/train.py").findings
     assert [phrase in found.message for found in findings] == [True]
+
+
+KEPT = """
+import torch
+
+net = torch.nn.Linear(4, 4).cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+
+
+def train(batches):
+    kept = []
+    for x in batches:
+        out = net(x.cuda())
+        out.mean().backward()
+        optimizer.step()
+        kept.append({copied})
+    return kept
+"""
+
+
+@pytest.mark.parametrize(
+    ("copied", "keeps"),
+    [("out[0].cpu()", True), ("out[0].to('cpu')", True), ("out[0].tolist()", False)],
+)
+def test_numbers_keep_no_graph(copied: str, keeps: bool) -> None:
+    source = KEPT.format(copied=copied)
+    (found,) = check(source, codes=frozenset({"TL113"})).findings
+    assert ("keeps the graph" in found.message) is keeps

@@ -35,6 +35,13 @@ def test_target(code: str, target: tuple[int, int], block: int, count: int, fixe
     assert any(finding.fix is not None for finding in found) is fixed
 
 
+@pytest.mark.parametrize(("newest", "count"), [((1, 7), 0), ((1, 8), 1), (None, 1)])
+def test_distributions_check_nothing_before_1_8(newest: tuple[int, int] | None, count: int) -> None:
+    info = next(info for info in rules() if info.code == "TL116")
+    bad = programs(info, "Bad")[0]
+    assert len(for_rule(check(bad, newest_torch=newest), info)) == count
+
+
 @pytest.mark.parametrize(
     ("newest", "count"), [((1, 13), 0), ((2, 0), 0), ((2, 3), 0), ((2, 4), 1), (None, 1)]
 )

@@ -80,7 +80,7 @@ def told(first: str = "pass", last: str = "pass") -> str:
     ],
 )
 def test_another_wait_of_the_step_is_named(first: str, last: str, others: str) -> None:
-    assert told(first, last) == f"{others} as well: only without both does the host run ahead."
+    assert told(first, last) == f"{others} as well; while it does, the host does not run ahead."
 
 
 @pytest.mark.parametrize(
@@ -104,8 +104,8 @@ def test_what_does_not_wait_in_each_step_is_not_named(first: str, last: str) -> 
 def test_of_many_waits_two_are_named_and_the_rest_counted() -> None:
     last = "hits += out.max().item(); parts.append(out.min().item()); hits += out.sum().item()"
     assert told(last=last) == (
-        "`out.max().item()`, `out.min().item()` and one more place as well: only without all of "
-        "them does the host run ahead."
+        "`out.max().item()`, `out.min().item()` and one more place as well; while it does, the "
+        "host does not run ahead."
     )
 
 

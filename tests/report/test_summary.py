@@ -66,8 +66,8 @@ def test_infos_that_are_not_listed_are_told_apart(mixed: list[Finding], make_run
 
 
 def test_edits_of_unsafe_fixes_are_counted_apart(make_run: Runs) -> None:
-    fixed = FileReport("a.py", applied=2, before="a", after="b", unsafe=1, edits=4)
-    files = (fixed, FileReport("b.py", applied=1))
+    fixed = FileReport("a.py", applied=2, before="a", after="b", unsafe=1, edits=4, could=2)
+    files = (fixed, FileReport("b.py", applied=1, could=1))
     assert summary(make_run(files=files, fix_applied=3)).splitlines()[0] == (
         "Fixed 3 findings in 1 file with 4 edits, 1 of them unsafe."
     )
@@ -113,7 +113,9 @@ def test_a_note_on_a_fix_alone_does_not_spoil_a_clean_run(make_run: Runs, kind: 
 
 
 def test_applied_fixes_are_counted(make_run: Runs) -> None:
-    fixed = (FileReport(f"{n}.py", applied=n, before="a", after="b", edits=n) for n in (1, 2))
+    fixed = (
+        FileReport(f"{n}.py", applied=n, before="a", after="b", edits=n, could=n) for n in (1, 2)
+    )
     files = (*fixed, FileReport("c.py"))
     assert summary(make_run(files=files, fix_applied=3)) == (
         "Fixed 3 findings in 2 files with 3 edits.\nAll checks passed.\n"

@@ -288,9 +288,10 @@ class FileReport:
     reader knows: of each changed cell its number (see `Edit`), its source before and its source
     after. `suppressed` holds the findings that comments and baselines keep out of `findings`; those
     of comments have neither fixes nor reasons why they are hot.
-    `had` holds the codes of the findings before a fix run changed anything, and `applied` says how
-    many of them are gone. `edits` says how many places were changed, `unsafe` how many of them by
-    unsafe fixes, and `fixes` are the fixes that did it.
+    `had` holds the codes of the findings before a fix run changed anything, `could` says how many
+    of them had a fix that it may apply, and `applied` how many are gone. `edits` says how many
+    places were changed, `unsafe` how many of them by unsafe fixes, and `fixes` are the fixes that
+    did it.
     `source` holds excerpt lines for reports: cell, row, text.
     `rests_on` holds the other paths that decided on the report, each with its state:
     `torchlint.base.trail`; None where that is not known.
@@ -313,6 +314,7 @@ class FileReport:
     unsafe: int = 0
     fixes: tuple[AppliedFix, ...] = ()
     had: tuple[str, ...] = ()
+    could: int = 0
 
 
 def codes_of(findings: Iterable[Finding]) -> tuple[str, ...]:

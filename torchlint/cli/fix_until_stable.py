@@ -114,7 +114,7 @@ class Settling:
         for file, first in zip(self.files, before, strict=True):
             had = first.had or codes_of(first.findings)
             gone = fewer(had, file.report.findings)
-            file.report = replace(file.report, had=had, applied=gone)
+            file.report = replace(file.report, had=had, could=first.could, applied=gone)
 
     def _candidates(self) -> list[tuple[int, Finding]]:
         found = [(at, each) for at, file in enumerate(self.files) for each in file.report.joint]

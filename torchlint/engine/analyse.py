@@ -176,6 +176,7 @@ def _report(job: Job, changed: Changed, cells: Cells | None) -> FileReport:
         unsafe=changed.unsafe,
         had=changed.had,
         fixes=changed.fixes,
+        could=changed.could,
     )
     return report if cells is None else cells.told(report, text)
 

@@ -40,3 +40,4 @@ class Changed:
     unsafe: int = 0
     had: tuple[str, ...] = ()
     fixes: tuple[AppliedFix, ...] = ()
+    could: int = 0

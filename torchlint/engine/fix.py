@@ -177,6 +177,7 @@ def fixed(
     """
     run = _Run(allowed, Validator(text), encoding, line_length, text)
     now = first = check(text)
+    could = len(run.fixable(first.findings)) + len(run.joint(first))
     for number in range(MAX_ROUNDS):
         if not run.fixable(now.findings):
             break
@@ -200,6 +201,7 @@ def fixed(
         run.unsafe,
         had,
         tuple(run.fixes),
+        could,
     )
 
 

@@ -30,8 +30,8 @@ from torchlint.semantic.uses.unavoidable_syncs import (
 )
 
 _OTHERS = (
-    "The {step_or_batch} waits for the GPU in {other_waits} as well: only without {both_or_all} "
-    "does the host run ahead."
+    "The {step_or_batch} waits for the GPU in {other_waits} as well; while it does, the host does "
+    "not run ahead."
 )
 _NAMES = frozenset(("beside", "other", "wait"))
 """Words of a message that name another wait."""
@@ -128,9 +128,7 @@ def _with_others(module: Module, wait: Placed, every_wait: Sequence[cst.CSTNode]
     named = f"{', '.join(first)} and {rest}" if more > 0 else " and ".join(first)
     message = f"{wait.hit.message or wait.rule.message} {_OTHERS}"
     unit = "batch" if heat_of(module, node).grade is Grade.EVAL else "step"
-    together = "both" if len(others) == 1 else "all of them"
-    words = {"step_or_batch": unit, "other_waits": named, "both_or_all": together}
-    args = {**wait.hit.args, **words}
+    args = {**wait.hit.args, "step_or_batch": unit, "other_waits": named}
     return replace(wait, hit=replace(wait.hit, args=args, message=message))
 
 

@@ -76,14 +76,16 @@ def _fixed(run: RunReport) -> Iterator[str]:
 
 
 def applied(run: RunReport) -> str:
-    """Return how many findings are gone by changes of how many files, with how many edits, and how
-    many of those are of unsafe fixes."""
+    """Return how many findings are gone by changes of how many files, with how many edits, how many
+    of those are of unsafe fixes, and how many findings could only be fixed behind others."""
     files = sum(1 for file in run.files if file.before != file.after)
     edits = sum(file.edits for file in run.files)
     unsafe = sum(file.unsafe for file in run.files)
     risk = f", {unsafe} of them unsafe" if unsafe else ""
     where = f"in {pluralise(files, 'file')} with {pluralise(edits, 'edit')}"
-    return f"{pluralise(run.fix_applied, 'finding')} {where}{risk}"
+    later = run.fix_applied - sum(file.could for file in run.files)
+    behind = f"; {later} could be fixed only once others were" if later > 0 else ""
+    return f"{pluralise(run.fix_applied, 'finding')} {where}{risk}{behind}"
 
 
 def _found(run: RunReport) -> str:

@@ -10,15 +10,16 @@ reduced while the backward pass still runs. If DataParallel has to stay, compute
 
 Flagged: a call of `nn.DataParallel` or a subclass of it, of `data_parallel()`, and a Lightning
 trainer with `strategy="dp"`. As info only: in a function or script that by its name evaluates or
-predicts and trains nothing, where it splits single batches, with one literal device, where the
-wrapper does nothing, and behind a constant or an option that is off, and that nothing turns on.
-Where the file trains nothing and the wrapped model is put into `eval()`, the message only asks to
-drop the wrapper, and of a network that is frozen or a teacher, which DistributedDataParallel
-refuses or has no use for, to give each process a copy. Silent where a caller asks for DataParallel
-by its name, `"dp"`, and for DistributedDataParallel by another (`use_ddp`), in a folder of tests,
-on a TPU, where a package wraps the model that it is given in one or the other, as its user has
-started one process or several, where a wrapper that was taken off is put on again and not used
-there, and where only what it wraps is run (`model.module(x)`).
+predicts and trains nothing, where it splits single batches, with one literal device, or in a script
+that sets `CUDA_VISIBLE_DEVICES` to one, where the wrapper does nothing, and behind a constant or an
+option that is off, and that nothing turns on. Where the file trains nothing and the wrapped model
+is put into `eval()`, the message only asks to drop the wrapper, and of a network that is frozen or
+a teacher, which DistributedDataParallel refuses or has no use for, to give each process a copy.
+Silent where a caller asks for DataParallel by its name, `"dp"`, and for DistributedDataParallel by
+another (`use_ddp`), in a folder of tests, on a TPU, where a package wraps the model that it is
+given in one or the other, as its user has started one process or several, where a wrapper that was
+taken off is put on again and not used there, and where only what it wraps is run
+(`model.module(x)`).
 
 ## Setup
 ```python
@@ -117,6 +118,7 @@ from torchlint.semantic.code.names import dotted_text, last_part
 from torchlint.semantic.code.options import switch_left_off
 from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.code.scopes import base_names, local_class
+from torchlint.semantic.code.text import mentions
 from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.code.updates import is_step
 from torchlint.semantic.torch.spelling import KEPT_STILL, called
@@ -146,6 +148,10 @@ _FALLBACK = (
     "with several GPUs {name} re-replicates the model every forward and gathers on one of them; "
     "take the branch with DistributedDataParallel there."
 )
+_ONE_VISIBLE = regex(
+    r"^os\.environ\[[\"']CUDA_VISIBLE_DEVICES[\"']\]\s*=\s*[\"']\d+[\"']\s*(#.*)?$", re.MULTILINE
+)
+"""A script that lets itself see one GPU, whatever the machine has."""
 _SUCCESSOR = "torch.nn.parallel.DistributedDataParallel"
 _STILL = (
     "with several GPUs {name} re-replicates the model every forward, and DistributedDataParallel "
@@ -245,7 +251,8 @@ def _subclass(module: Module, node: cst.Call) -> bool:
 
 def _one_device(module: Module, node: cst.Call) -> bool:
     devices = arguments_of(module, node, "torch.nn.DataParallel").value("device_ids")
-    return isinstance(devices, (cst.List, cst.Tuple)) and len(devices.elements) == 1
+    named = isinstance(devices, (cst.List, cst.Tuple)) and len(devices.elements) == 1
+    return named or mentions(module, _ONE_VISIBLE)
 
 
 def _is_unwrapped(module: Module, node: cst.Call) -> bool:

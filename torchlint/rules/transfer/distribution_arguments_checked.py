@@ -9,9 +9,10 @@ expensive, and to switch it off once a model works.
 
 Flagged: a distribution that is made of tensors on the device in a training step, without
 `validate_args=`. An `info` in a forward pass, an evaluation or where something acts, and where the
-step waits for something else as well: then only without both does the host run ahead. Silent where
-a file of the project calls `set_default_validate_args`. In the same way `torch.normal` with
-deviations on the device: up to torch 2.13 the host reads whether one of them is negative.
+step waits for something else as well: while it does, the host does not run ahead. Silent where
+a file of the project calls `set_default_validate_args`, and where it allows torch before 1.8 alone,
+which checked nothing unasked. In the same way `torch.normal` with deviations on the device: up to
+torch 2.13 the host reads whether one of them is negative.
 
 ## Setup
 ```python
@@ -98,6 +99,7 @@ from torchlint.rule import (
 from torchlint.semantic.code.named_tests import Holds
 from torchlint.semantic.code.scopes import is_compiled
 from torchlint.semantic.code.tree import argument_for, has_star
+from torchlint.semantic.code.versions import before_torch
 from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.torch.spelling import ACTS, called
@@ -125,6 +127,8 @@ _CALLS = tuple(
     for file, cls in _CHECKING.items()
     for name in (cls, f"{file}.{cls}")
 )
+_CHECKS = (1, 8)
+"""The first torch in which distributions check their arguments unasked (its release notes)."""
 _SWITCHED = Holds(
     Wording(
         regex(r"set_default_validate_args|\b_validate_args\s*="),
@@ -139,7 +143,7 @@ _DRAWN = (
 )
 _BOTH = (
     "`{made}` checks its arguments on the host, and waits for the device; {advice} `{other}` waits "
-    "as well: only without both does the host run ahead."
+    "as well; while it does, the host does not run ahead."
 )
 
 rule = Rule(
@@ -166,7 +170,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     given = [arg.value for arg in node.args[:3]]
     if not any(on_device(module, each) is True for each in given) or is_compiled(module, node):
         return
-    if said_somewhere(module, _SWITCHED):
+    if said_somewhere(module, _SWITCHED) or before_torch(module, _CHECKS):
         return
     new = with_keyword(node, "validate_args", cst.Name("False"))
     fix = Fix((Replace(node, new),), Safety.UNSAFE, "Leave the check out", _NOTE)

@@ -431,7 +431,8 @@ def _hit_for(module: Module, seen: _Seen) -> Hit | None:
     log = None if forced or by_parts or counts else _log(module, node)
     fix = counts or (parts_fix(module, copy) if by_parts else None)
     fix = fix or (_fix(module, copy, whole) if log is None else None)
-    graph = fix is not None and not by_parts and inferred(module, copy.tensor).grad is True
+    kept = fix is not None and not by_parts and only_moves(copy)  # Numbers have no graph.
+    graph = kept and inferred(module, copy.tensor).grad is True
     sized = fix is None and sizes(module, node)
     free = fix is None and not forced
     twice = None if forced else copied_as_well(module, copy.tensor)

@@ -131,11 +131,11 @@ _GATHER = (
 )
 _STAYS = (
     "`{gather}` waits for the device to learn how many elements it gives; {alternative}. `{other}` "
-    "waits in each iteration of the loop as well: only without both the step runs on."
+    "waits in each iteration of the loop as well; while it does, the step does not run on."
 )
 _BOTH = (
     "{op} must know values on the host to size its result; {alternative}. `{other}` waits for the"
-    " device as well: only without both the step runs on."
+    " device as well; while it does, the step does not run on."
 )
 _FOLDED = (
     "`{gather}` waits for the device to learn how many elements it gives, and all that becomes of "

@@ -157,8 +157,8 @@ _TURNS = (
     "iterations, or run a fixed number of them."
 )
 _BOTH = (
-    "Python's {word} on a tensor value waits for the GPU, and so does `{other}`: only without both "
-    "the step runs on."
+    "Python's {word} on a tensor value waits for the GPU, and so does `{other}`; while either "
+    "does, the step does not run on."
 )
 _TRAINS = (
     "Python's {word} on a tensor value waits for the GPU to know whether this step trains; decide "

@@ -57,8 +57,18 @@ def torch_unsaid(module: Module, since: tuple[int, int]) -> str:
 def too_early(module: Module, since: tuple[int, int], deprecated: tuple[int, int]) -> bool:
     """Say whether the torch of the project is too old for a new name, which came with `since`, or
     not new enough for the old one to be `deprecated`."""
-    newest = module.newest_torch
-    return module.target_torch < since or (newest is not None and newest < deprecated)
+    return module.target_torch < since or before_torch(module, deprecated)
+
+
+@question(
+    yes="the project allows older versions of torch alone",
+    no="the project may have such a torch",
+    ground=True,
+    remember=False,
+)
+def before_torch(module: Module, version: tuple[int, int]) -> bool:
+    """Say whether all that the project allows is older than a version of torch."""
+    return module.newest_torch is not None and module.newest_torch < version
 
 
 @question(

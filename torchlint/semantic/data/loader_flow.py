@@ -65,21 +65,34 @@ def _begun_alone(module: Module, loader: cst.Call) -> bool:
 
 
 def only_begun(module: Module, loader: cst.Call) -> list[cst.Name]:
-    """Return the reads of a loader that has a name, where each is in ``next(iter(loader))``; else
-    none."""
-    match module.small_statement(loader):
-        case cst.Assign([cst.AssignTarget(cst.Name(name))], value) as home if value is loader:
-            reads = readers_of(module, home, name)
-            begun = (module.parent(module.parent(read) or read) for read in reads)
-            alone = all(
-                isinstance(call, cst.Call)
-                and module.name(call.func) == "builtins.iter"
-                and isinstance(given := module.parent(call), cst.Arg)
-                and module.called(module.parent(given)) == "builtins.next"
-                for call in begun
-            )
-            return reads if alone else []
+    """Return the reads of a loader that has a name, where each is in ``next(iter(loader))``, or
+    makes an iterator that is only asked for its first batches; else none."""
+    reads = _reads(module, loader)
+    begun = [module.parent(module.parent(read) or read) for read in reads]
+    alone = all(
+        isinstance(call, cst.Call)
+        and module.name(call.func) == "builtins.iter"
+        and _only_asked(module, call, call)
+        for call in begun
+    )
+    return reads if alone else []
+
+
+def _reads(module: Module, node: cst.BaseExpression) -> list[cst.Name]:
+    match module.small_statement(node):
+        case cst.Assign([cst.AssignTarget(cst.Name(name))], value) as home if value is node:
+            return readers_of(module, home, name)
     return []
+
+
+def _only_asked(module: Module, node: cst.BaseExpression, made: cst.Call) -> bool:
+    """Say whether all that is done with an iterator is ``next(iterator)``, as often as it is
+    made."""
+    if isinstance(given := module.parent(node), cst.Arg):
+        next_one = module.called(module.parent(given)) == "builtins.next"
+        return next_one and module.loop(node) is module.loop(made)
+    reads = _reads(module, node) if node is made else []
+    return bool(reads) and all(_only_asked(module, read, made) for read in reads)
 
 
 def _ends_at_once(loop: cst.For) -> bool:
