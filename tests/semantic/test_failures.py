@@ -326,6 +326,9 @@ def test_options_that_no_parser_defines(
         (f"{BUILDS}args = get_args()\nprint(args.width)", False),
         (f"{GETS}args = get_parser().parse_args()\nprint(args.width)", False),
         (f"{GETS}args, more = get_parser().parse_known_args()\nprint(args.width)", True),
+        ("def get_args():\n    if _x:\n        return\nargs = get_args()\nprint(args.width)", True),
+        (f"{BUILDS}def maybe():\n    return\nargs = maybe()\nprint(args.width)", True),
+        (f"{GETS}def maybe():\n    return\nargs = maybe().parse_args()\nprint(args.width)", True),
     ],
 )
 def test_options_of_a_parser_that_a_function_makes(

@@ -97,6 +97,39 @@ def test_no_grad_leaves_no_graph_to_what_is_computed(expression: str, graph: boo
     assert value_of(source.format(f"y = {expression}")).grad is True
 
 
+OF_ITSELF = """class Net({base}):
+    def forward(self, x):
+        probe({of})
+
+    {own}
+
+
+model = Net().cuda()
+"""
+
+
+@pytest.mark.parametrize(
+    ("base", "of", "own", "kind"),
+    [
+        ("nn.Module", "next(self.parameters())", "", "tensor"),
+        ("nn.Module", "next(iter(self.buffers()))", "", "tensor"),
+        ("nn.Module", "list(self.parameters())[0]", "", "tensor"),
+        ("nn.Module", "next(self.named_parameters())[1]", "", "tensor"),
+        (
+            "nn.Module",
+            "next(self.parameters())",
+            "def parameters(self): return iter([3])",
+            "number",
+        ),
+        ("object", "next(self.parameters())", "", "?"),
+        ("Unseen", "next(self.parameters())", "", "?"),
+    ],
+)
+def test_the_weights_of_the_network_itself(base: str, of: str, own: str, kind: str) -> None:
+    found = value_of(OF_ITSELF.format(base=base, of=of, own=own))
+    assert (found.kind, found.device) == (kind, "accel" if kind == "tensor" else None)
+
+
 @pytest.mark.parametrize("name", ["lr_actor", "d_model", "num_decoder", "dropout_encoder"])
 def test_a_number_of_a_network_is_none(name: str) -> None:
     assert value_of(f"def f({name}):\n    probe({name})\n").kind != "module"

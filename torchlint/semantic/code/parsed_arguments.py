@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import libcst as cst
 
@@ -104,7 +104,7 @@ def options_of(module: Module, arguments: cst.BaseExpression) -> frozenset[str] 
             lone = len(arguments.args) < 2 and not any(a.keyword or a.star for a in arguments.args)
             return _options(module) if lone and _is_parser(module, parser) else None
         case cst.Call(cst.Name() as maker):
-            return _agreed(options_of(module, each) for each in _returned(module, maker))
+            return _agreed(module, _returned(module, maker))
         case cst.Name(name) if not any(name in each for each in module.names.outer.values()):
             _, bindings = module.names.bindings(name, arguments)
             match bindings:
@@ -113,14 +113,11 @@ def options_of(module: Module, arguments: cst.BaseExpression) -> frozenset[str] 
                 case [binding] if isinstance(binding.node, cst.Param):
                     # The options of a parameter for which all calls of its function give parsed
                     # arguments.
-                    given = given_by_calls(module, binding.node)
-                    return _agreed(
-                        options_of(module, each) if each is not None else None for each in given
-                    )
+                    return _agreed(module, given_by_calls(module, binding.node))
     return None
 
 
-def _is_parser(module: Module, expression: cst.BaseExpression) -> bool:
+def _is_parser(module: Module, expression: cst.BaseExpression | None) -> bool:
     """Say whether an expression is a parser of this file: by its name, or what a function of the
     file returns."""
     if isinstance(expression, cst.Name):
@@ -129,14 +126,15 @@ def _is_parser(module: Module, expression: cst.BaseExpression) -> bool:
     return bool(returned) and all(_is_parser(module, each) for each in returned)
 
 
-def _returned(module: Module, maker: cst.CSTNode | None) -> Iterator[cst.BaseExpression]:
-    """Yield what the one function of this file returns that a name stands for."""
+def _returned(module: Module, maker: cst.CSTNode | None) -> Iterator[cst.BaseExpression | None]:
+    """Yield what the one function of this file returns that a name stands for; None for a bare
+    ``return``."""
     if isinstance(maker, cst.Name):
         _, bindings = module.names.bindings(maker.value, maker)
         made = bindings[0].node if len(bindings) == 1 else None
         if isinstance(made, cst.FunctionDef) and not made.decorators:
             for each in module.within(made.body, cst.Return):
-                yield each.value or cst.Name("None")
+                yield each.value
 
 
 def given_by_calls(module: Module, param: cst.Param) -> list[cst.BaseExpression | None]:
@@ -155,8 +153,9 @@ def given_by_calls(module: Module, param: cst.Param) -> list[cst.BaseExpression 
     return [argument_for(call, at, param.name.value) for call in call_sites(module, function)]
 
 
-def _agreed(options: Iterator[frozenset[str] | None]) -> frozenset[str] | None:
-    found = list(options)
+def _agreed(module: Module, given: Iterable[cst.BaseExpression | None]) -> frozenset[str] | None:
+    """Return the options of all that is given, where each is known."""
+    found = [options_of(module, each) if each is not None else None for each in given]
     known = [each for each in found if each is not None]
     return frozenset().union(*known) if known and len(known) == len(found) else None
 

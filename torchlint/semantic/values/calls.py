@@ -37,6 +37,7 @@ from torchlint.semantic.values.value import (
 )
 
 _CHAINS = ops.having("module", "chains")
+_WEIGHTS = ("parameters", "buffers", "named_parameters", "named_buffers")
 _GIVEN = ops.values("gives", "layer")
 _MOVES = ops.having("move")
 _STATELESS = ops.having("layer", "stateless")
@@ -454,6 +455,8 @@ class Calls(Functions):
         if called.kind == "module":
             return self.module_call(node, called, args)
         network = self._network_without(func)
+        if network is not None and name in _WEIGHTS:
+            return self._module_method(node, network, name, args)
         found = _of_unseen_part(network, args) if network is not None else UNKNOWN
         if found != UNKNOWN:
             return found
