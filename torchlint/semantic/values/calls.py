@@ -454,10 +454,7 @@ class Calls(Functions):
         called = self.recorded[func] = self._method_value(node, func, receiver)
         if called.kind == "module":
             return self.module_call(node, called, args)
-        network = self._network_without(func)
-        if network is not None and name in _WEIGHTS:
-            return self._module_method(node, network, name, args)
-        found = _of_unseen_part(network, args) if network is not None else UNKNOWN
+        found = self._of_itself(node, func, args)
         if found != UNKNOWN:
             return found
         return methods.by_method_name(self, receiver, name, node, args)
@@ -478,11 +475,15 @@ class Calls(Functions):
         gets = by_name and not node.args and dotted_text(func.value) != "self"
         return UNKNOWN if gets else found
 
-    def _network_without(self, func: cst.Attribute) -> Value | None:
-        """Return the network that `self` is, where its class in this file has no such method."""
+    def _of_itself(self, node: cst.Call, func: cst.Attribute, args: list[Value]) -> Value:
+        """Return what a method of the network gives that `self` is, where its class in this file
+        has no such method."""
         own = self._own_network(func) if dotted_text(func.value) == "self" else None
-        defined = own is not None and self._of_class(own, func.attr.value) is not None
-        return None if defined else own
+        if own is None or self._of_class(own, func.attr.value) is not None:
+            return UNKNOWN
+        if func.attr.value in _WEIGHTS:
+            return self._module_method(node, own, func.attr.value, args)
+        return _of_unseen_part(own, args)
 
     def _own_network(self, node: cst.CSTNode) -> Value | None:
         """Return the network in whose class a node stands, which its methods call `self`."""
