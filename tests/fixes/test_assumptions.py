@@ -281,6 +281,7 @@ def run(model, x):
         ("torch.set_autocast_dtype('cuda', torch.bfloat16)\n", False),
         ("torch.set_autocast_cache_enabled(False)\n", False),
         ("torch.set_autocast_gpu_dtype(torch.bfloat16)\n", False),
+        ("outer = torch.autocast('cuda', dtype=torch.half)\nouter.__enter__()\n", False),
         ("kept = torch.autocast('cuda', cache_enabled=False)\n", True),
         ("print(torch.is_autocast_cache_enabled())\n", True),
         ("print(torch.get_autocast_dtype('cuda'))\n", True),

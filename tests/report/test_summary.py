@@ -130,8 +130,8 @@ def test_statistics(mixed: list[Finding], make_finding: Findings, make_run: Runs
     found += [make_finding(code="TL9", name="other", fix=None)] * 10
     assert counts.render(make_run(*found), COSTS) == (
         "10\tTL9  \t[ ] other               engine\n"
-        " 5\tTL102\t[-] cpu-then-move       transfer  2 safe + 1 unsafe fixes  example: 2.00x "
-        "faster on a GPU\n"
+        " 5\tTL102\t[-] cpu-then-move       transfer  2 safe + 1 unsafe fixes  "
+        "the example in its manual: 2.00x faster on a GPU\n"
         " 1\tTL001\t[*] unused-suppression  engine    1 safe fix\n"
         "By family: 11 engine, 5 transfer.\n"
         "[*] all fixable, [-] some, [ ] none (safe fixes; more with `--unsafe-fixes`).\n"

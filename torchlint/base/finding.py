@@ -190,10 +190,9 @@ class Finding:
 
     @property
     def said(self) -> str:
-        """The message, with what was measured, and whether nothing uses the code."""
-        unused = " (in code that nothing uses)" if self.frequency is Frequency.UNUSED else ""
+        """The message, with what was measured."""
         measured = f" (fixing saves {self.measured.words})" if self.measured is not None else ""
-        return f"{self.message}{unused}{measured}"
+        return f"{self.message}{measured}"
 
     @property
     def sort_key(self) -> tuple[str, int, int, str]:

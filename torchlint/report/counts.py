@@ -80,7 +80,7 @@ def render(run: RunReport, costs: Costs) -> str:
 
 def _cost(count: Count, costs: Costs) -> str:
     cost = costs.get(count.first.code)
-    return f"example: {cost}" if cost else ""
+    return f"the example in its manual: {cost}" if cost else ""
 
 
 def _fixes(count: Count) -> str:

@@ -66,7 +66,9 @@ _OTHERS = Wording(
     ("xla", "npu", "hpu", "mlu", "xpu", "directml", "habana", "neuronx", "ccelerator"),
 )
 """Words of accelerators other than CUDA, and of what takes whichever it finds."""
-_AUTOCASTS = Wording(regex(r"set_autocast_\w*(?:dtype|cache)"), ("set_autocast_",))
+_AUTOCASTS = Wording(
+    regex(r"set_autocast_\w*(?:dtype|cache)|\.__enter__\(\)"), ("set_autocast_", "__enter__()")
+)
 """Words without which each autocast has the defaults of torch."""
 _LIGHTNING = regex(r"^[^\S\n]*(?:from|import)\s+(?:pytorch_)?lightning\b", re.MULTILINE)
 _OWN_BATCHES = Wording(
