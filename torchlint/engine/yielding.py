@@ -97,8 +97,8 @@ def _begins(edit: Edit, others: Iterable[Edit]) -> bool:
 
 
 def step_of(module: Module, placed: Placed) -> cst.CSTNode | None:
-    """Return the loop in each turn of which something is found, or the function in each call of
-    which a wait or a copy is; None where it is in neither."""
+    """Return the loop in each iteration of which something is found, or the function in each call
+    of which a wait or a copy is; None where it is in neither."""
     loop = module.loop(placed.hit.node)
     return loop or (module.function(placed.hit.node) if role(placed).together else None)
 

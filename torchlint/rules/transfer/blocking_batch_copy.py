@@ -574,7 +574,7 @@ def _fix(module: Module, transfer: Transfer, pins: _Pins) -> Fix | None:
 
 
 def _is_timed(module: Module, node: cst.Call) -> bool:
-    """Say whether the turn reads a clock between a copy and the first run of a model."""
+    """Say whether the iteration reads a clock between a copy and the first run of a model."""
     clock = clock_after(module, node)
     loop = module.loop(node)
     return clock is not None and not any(

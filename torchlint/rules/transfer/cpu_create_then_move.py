@@ -497,8 +497,8 @@ def check_index(node: cst.Subscript, module: Module) -> Iterator[Hit]:
 
 
 def _indexed_before(module: Module, node: cst.Subscript) -> cst.CSTNode | None:
-    """Return another tensor of the device that the same turn indexes with what lies on the host,
-    with no run of a model between the two."""
+    """Return another tensor of the device that the same iteration indexes with what lies on the
+    host, with no run of a model between the two."""
     iteration = module.loop(node) or module.function(node)
     if iteration is None:
         return None

@@ -142,10 +142,10 @@ def _stays(module: Module, call: cst.Call, trains: bool) -> bool:
 def waits_anyway(
     module: Module, node: cst.CSTNode, tensor: cst.BaseExpression, *, logs: bool = False
 ) -> cst.CSTNode | None:
-    """Return what makes the host wait in the same turn whatever becomes of one read of a tensor: a
-    wait just before, a read that the host needs right beside it, what is printed or logged beside
-    it where `node` does not log itself, memory that is given back right beside it, or, where
-    nothing is trained, another wait of the same function."""
+    """Return what makes the host wait in the same iteration whatever becomes of one read of a
+    tensor: a wait just before, a read that the host needs right beside it, what is printed or
+    logged beside it where `node` does not log itself, memory that is given back right beside it,
+    or, where nothing is trained, another wait of the same function."""
     trains = heat_of(module, node).grade not in (Grade.EVAL, Grade.FORWARD)
     return (
         waited_before(module, tensor)
@@ -157,7 +157,7 @@ def waits_anyway(
 
 
 def _gives_back_beside(module: Module, node: cst.CSTNode) -> cst.BaseExpression | None:
-    """Return the call that empties the allocator's cache in each turn, with no run of a model
+    """Return the call that empties the allocator's cache in each iteration, with no run of a model
     between it and `node`: blocks are freed when the device is done."""
     calls = (each for each in iteration_places(module, node) if module.called(each) in _EMPTIES)
     return nearest(module, node, calls)
@@ -176,8 +176,8 @@ def _worked_on(module: Module, node: cst.CSTNode) -> Iterator[cst.Call]:
 
 
 def _taken_by_host(module: Module, copy: cst.Call) -> bool:
-    """Say whether code that is not torch's takes an array in its turn, and does not only collect,
-    join or count it: that could be done on the device, or after the loop."""
+    """Say whether code that is not torch's takes an array in its iteration, and does not only
+    collect, join or count it: that could be done on the device, or after the loop."""
     return goes_on_elsewhere(module, copy) and any(
         True for _ in needed_by(module, copy, _uses_array, calls=0)
     )

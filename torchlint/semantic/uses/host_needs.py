@@ -155,8 +155,8 @@ def decides(module: Module, node: cst.CSTNode) -> bool:
 
 @question(circular=())
 def _tests_in_iteration(module: Module, node: cst.CSTNode) -> list[cst.CSTNode]:
-    """Return the tests of a value in the turn of the loop that reads it, not behind the loop and
-    not at intervals; where a function gives it back, those of all its callers."""
+    """Return the tests of a value in the iteration of the loop that reads it, not behind the loop
+    and not at intervals; where a function gives it back, those of all its callers."""
     loops, found = set(module.loops(node)), []
     for place in destinations(module, node):
         if not loops <= {place, *module.loops(place)}:
@@ -249,16 +249,16 @@ def _tests_of_callers(module: Module, place: cst.Return) -> list[cst.CSTNode]:
     yes="`{0}` is the size of something in this very step", no="`{0}` is no size that is known of"
 )
 def sizes(module: Module, node: cst.CSTNode) -> bool:
-    """Say whether a number is a size in the turn of the loop that reads it: the `k` of a ``topk``,
-    a bound of a slice, how many turns a loop takes, or by its name the longest length; also in
-    another function of the file, or as a part of a sum that is one."""
+    """Say whether a number is a size in the iteration of the loop that reads it: the `k` of a
+    ``topk``, a bound of a slice, how many iterations a loop takes, or by its name the longest
+    length; also in another function of the file, or as a part of a sum that is one."""
     places = (node, *_sums_of(module, node))
     return any(True for place in places for _ in needed_by(module, place, _is_size, far=True))
 
 
 def _sums_of(module: Module, node: cst.CSTNode) -> Iterator[cst.Name]:
-    """Yield the reads, behind ``count += …`` and in the same turn, of a name to which a number is
-    added."""
+    """Yield the reads, behind ``count += …`` and in the same iteration, of a name to which a number
+    is added."""
     match module.small_statement(node):
         case cst.AugAssign(cst.Name(name)) as line:
             for read in readers_of(module, line, name):
@@ -289,9 +289,10 @@ Need = Callable[[Module, cst.CSTNode, cst.CSTNode], bool]
 def needed_by(
     module: Module, node: cst.CSTNode, needs: Need, calls: int = _CALLS, *, far: bool = False
 ) -> Iterator[cst.CSTNode]:
-    """Yield the places that need a value in the turn of the loop that reads it: also in a function
-    of the file that it is handed to, or behind all calls that give it back, if `far` is asked for
-    those of other files, too; for what a function of another file always does with it its call."""
+    """Yield the places that need a value in the iteration of the loop that reads it: also in a
+    function of the file that it is handed to, or behind all calls that give it back, if `far` is
+    asked for those of other files, too; for what a function of another file always does with it its
+    call."""
     loops = set(module.loops(node))
     for part, place in arrivals(module, node):
         if not loops.issubset(module.loops(place)) or module.is_within(place, node):
@@ -470,7 +471,7 @@ def _gives_element(where: Module, function: cst.FunctionDef | cst.Lambda) -> boo
     no="no generator is known to hand out `{0}` in the step that makes it",
 )
 def yielded_out(module: Module, node: cst.CSTNode) -> bool:
-    """Say whether a generator hands a value out in the turn of the loop that makes it, here or
+    """Say whether a generator hands a value out in the iteration of the loop that makes it, here or
     behind all calls that give it back."""
     return any(True for _ in needed_by(module, node, _hands_out, far=True))
 

@@ -29,8 +29,8 @@ _Place = TypeVar("_Place", bound=cst.CSTNode)
 
 
 def iteration_places(module: Module, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
-    """Yield the calls, and what tests ask first, that each turn of the innermost loop around `node`
-    comes to outside of its statement."""
+    """Yield the calls, and what tests ask first, that each iteration of the innermost loop around
+    `node` comes to outside of its statement."""
     loops = module.loops(node)
     if not loops or not isinstance(loops[0], LOOPS):
         return
@@ -42,7 +42,7 @@ def iteration_places(module: Module, node: cst.CSTNode) -> Iterator[cst.BaseExpr
 
 @question()
 def iteration_steps(module: Module, loop: cst.For | cst.While) -> list[cst.BaseExpression]:
-    """Return the calls, and the tests of branches, that each turn of a loop comes to, in
+    """Return the calls, and the tests of branches, that each iteration of a loop comes to, in
     order."""
     places = (
         asked_first(each.test) if isinstance(each, cst.If) else each
@@ -58,8 +58,8 @@ def nearest(
     others: Iterable[_Place],
     iteration: cst.CSTNode | None = None,
 ) -> _Place | None:
-    """Return the first of some places of a turn with no run of a model, backward pass or step
-    between it and `node`; the turn is one of the innermost loop, where it is not given."""
+    """Return the first of some places of an iteration with no run of a model, backward pass or step
+    between it and `node`; the iteration is one of the innermost loop, where it is not given."""
     for other in others:
         calls, orders = _starting_work(module, iteration or module.loops(node)[0])
         first, last = (other, node) if module.before(other, node) else (node, other)
@@ -77,7 +77,8 @@ def nearest(
 
 @question(circular=([], []))
 def _starting_work(module: Module, iteration: cst.CSTNode) -> tuple[list[cst.Call], list[int]]:
-    """Return the calls of a turn that start work on the device, and their places in the file."""
+    """Return the calls of an iteration that start work on the device, and their places in the
+    file."""
     calls = [each for each in module.within(iteration, cst.Call) if starts_work(module, each)]
     return calls, [module.tree.order[each] for each in calls]
 
@@ -125,7 +126,7 @@ def asked_first(test: cst.BaseExpression) -> cst.BaseExpression:
     yes="each iteration of the loop comes to it", no="not each iteration is known to come to it"
 )
 def in_each_iteration(module: Module, node: cst.CSTNode, loop: cst.CSTNode) -> bool:
-    """Say whether each turn of a loop that goes on comes to a node."""
+    """Say whether each iteration of a loop that goes on comes to a node."""
     child = node
     for above in module.ancestors(node):
         if above is loop:
@@ -134,7 +135,7 @@ def in_each_iteration(module: Module, node: cst.CSTNode, loop: cst.CSTNode) -> b
         if isinstance(above, (*_BRANCHES, *FUNCTIONS)) and not asked:
             return False
         if isinstance(above, cst.BooleanOperation) and child is above.right:
-            # ``if last or converged(x): break``: a turn that goes on has asked both.
+            # ``if last or converged(x): break``: an iteration that goes on has asked both.
             holder = module.parent(above)
             if not isinstance(above.operator, cst.Or) or not (
                 isinstance(holder, cst.If) and leaves_loop(holder.body)
@@ -169,8 +170,8 @@ def comes_either_way(
 
 
 def comes_to(module: Module, place: cst.CSTNode, node: cst.CSTNode, *, inner: bool = False) -> bool:
-    """Say whether each run of code that comes to `node` comes to a place of the same turn too; with
-    `inner` the turn of a loop in it counts, if it has one."""
+    """Say whether each run of code that comes to `node` comes to a place of the same iteration too;
+    with `inner` the iteration of a loop in it counts, if it has one."""
     child = place
     for above in module.ancestors(place):
         around = module.is_within(node, above)
@@ -193,8 +194,8 @@ def comes_to(module: Module, place: cst.CSTNode, node: cst.CSTNode, *, inner: bo
 def comes_as_often(
     module: Module, other: cst.CSTNode, node: cst.CSTNode, function: cst.FunctionDef
 ) -> bool:
-    """Say whether each run that comes to `node` comes to the other place too, in each turn; the
-    branch that `node` decides about counts as taken."""
+    """Say whether each run that comes to `node` comes to the other place too, in each iteration;
+    the branch that `node` decides about counts as taken."""
     for above in module.ancestors(other):
         if above is function:
             break

@@ -65,8 +65,9 @@ _READS = _COPIES | {"item"}
 _NUMBERS = frozenset(("builtins.float", "builtins.int", "builtins.bool"))
 _CALLS = 3
 """Functions in functions that are looked into."""
-_TURNS, _OPERATIONS = 8, 3
-"""From how many turns, and operations in each, a loop keeps the host busy launching kernels."""
+_ITERATIONS, _OPERATIONS = 8, 3
+"""From how many iterations, and operations in each, a loop keeps the host busy launching
+kernels."""
 _GENERATION = regex(r"max_(new_tokens|length)|num_beams|do_sample|generation_config|attention_mask")
 _LIBRARIES = ("builtins.", "torch.")
 _KINDS = (cst.Name, cst.Attribute, cst.Subscript, cst.Comparison, cst.Call)
@@ -77,8 +78,8 @@ _KINDS = (cst.Name, cst.Attribute, cst.Subscript, cst.Comparison, cst.Call)
     no="nothing else in the iteration of the loop is known to wait for the device",
 )
 def iteration_waits(module: Module, node: cst.CSTNode) -> tuple[cst.BaseExpression, ...]:
-    """Return the other reads of the device, and copies to the host, that each turn of the innermost
-    loop around `node` makes and that the host needs in that very turn."""
+    """Return the other reads of the device, and copies to the host, that each iteration of the
+    innermost loop around `node` makes and that the host needs in that very iteration."""
     loop = module.loop(node)
     own = module.small_statement(node) or node
     every = _waiting(module, loop) if loop is not None else ()
@@ -87,7 +88,7 @@ def iteration_waits(module: Module, node: cst.CSTNode) -> tuple[cst.BaseExpressi
 
 @question(circular=())
 def _waiting(module: Module, loop: cst.For | cst.While) -> list[cst.BaseExpression]:
-    """Return what each turn of a loop waits for, see `iteration_waits`."""
+    """Return what each iteration of a loop waits for, see `iteration_waits`."""
     return [place for place in iteration_steps(module, loop) if _waits(module, place)]
 
 
@@ -96,8 +97,9 @@ def _waiting(module: Module, loop: cst.For | cst.While) -> list[cst.BaseExpressi
     no="nothing right beside it makes the step wait whatever becomes of this",
 )
 def stays_beside(module: Module, node: cst.CSTNode) -> cst.BaseExpression | None:
-    """Return a read of the device that the host needs in the same turn of the loop, with no run of
-    a model, backward pass or step between it and `node`: then `node` waits for next to nothing."""
+    """Return a read of the device that the host needs in the same iteration of the loop, with no
+    run of a model, backward pass or step between it and `node`: then `node` waits for next to
+    nothing."""
     return nearest(module, node, iteration_waits(module, node))
 
 
@@ -107,9 +109,9 @@ def stays_beside(module: Module, node: cst.CSTNode) -> cst.BaseExpression | None
 )
 def before_many_runs(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
     """Return the loop behind a place that comes before it, once, and always goes on to it: one that
-    runs a model in each turn, where nothing is trained, as decoding does, or one that computes with
-    tensors of the device step by step; or the call behind it of a function that has such a loop.
-    The host is never ahead of the device there."""
+    runs a model in each iteration, where nothing is trained, as decoding does, or one that computes
+    with tensors of the device step by step; or the call behind it of a function that has such a
+    loop. The host is never ahead of the device there."""
     function = module.function(node)
     heat = heat_of(module, node)
     iteration = module.loop(node)
@@ -154,9 +156,9 @@ def before_many_runs(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
 def beside_many_waits(
     module: Module, node: cst.CSTNode, *, waits: bool = True
 ) -> cst.CSTNode | None:
-    """Return what generates text in a turn that comes to a place, or the loop beside it, of its own
-    or of a function that it calls, each turn of which runs a model and, if `waits`, waits for the
-    device."""
+    """Return what generates text in an iteration that comes to a place, or the loop beside it, of
+    its own or of a function that it calls, each iteration of which runs a model and, if `waits`,
+    waits for the device."""
     iteration = module.loop(node) or module.function(node)
     return next(
         (
@@ -206,10 +208,10 @@ def _generates(module: Module, call: cst.CSTNode) -> bool:
 
 
 def _launches_often(module: Module, loop: cst.For | cst.While) -> bool:
-    """Say whether a loop of more than a few turns, which are no parts of a network, computes
+    """Say whether a loop of more than a few iterations, which are no parts of a network, computes
     several tensors of the device in each."""
     count = iteration_count(module, loop)
-    if (count is not None and count < _TURNS) or is_structural(module, loop):
+    if (count is not None and count < _ITERATIONS) or is_structural(module, loop):
         return False
     made = module.within(loop.body, cst.Call, cst.BinaryOperation)
     found = (e for e in made if isinstance(e, cst.BaseExpression) and on_device(module, e) is True)
@@ -232,9 +234,9 @@ def _waits(module: Module, place: cst.BaseExpression) -> bool:
     no="the iteration of the loop is not known to have waited for the device before it",
 )
 def waited_before(module: Module, tensor: cst.BaseExpression) -> cst.Call | None:
-    """Return the copy for other code than torch's that a turn of the loop has waited for behind the
-    making of a tensor, without work for the device since: to read the tensor then waits for nothing
-    more. None where no such copy is known."""
+    """Return the copy for other code than torch's that an iteration of the loop has waited for
+    behind the making of a tensor, without work for the device since: to read the tensor then waits
+    for nothing more. None where no such copy is known."""
     name, loops = _name_behind(tensor), module.loops(tensor)
     if name is None or not loops or not isinstance(loops[0], cst.For):
         return None
@@ -267,10 +269,10 @@ def waited_before(module: Module, tensor: cst.BaseExpression) -> cst.Call | None
 def waits_for_the_same(
     module: Module, node: cst.CSTNode, *, copies: bool = False
 ) -> cst.CSTNode | None:
-    """Return another read of a number of the same turn of a loop, or of the same run of a function,
-    with `copies` also a copy of a tensor, with no run of a model, backward pass or step between the
-    two: the one before `node`, or behind it where `node` has a condition of its own. Of several
-    that wait for the same work one is left, for which there is none."""
+    """Return another read of a number of the same iteration of a loop, or of the same run of a
+    function, with `copies` also a copy of a tensor, with no run of a model, backward pass or step
+    between the two: the one before `node`, or behind it where `node` has a condition of its own. Of
+    several that wait for the same work one is left, for which there is none."""
     iteration = module.loop(node) or module.function(node)
     if iteration is None:
         return None
@@ -295,11 +297,11 @@ def wait_beside(
     left: Collection[cst.CSTNode],
     fixed: Collection[cst.CSTNode] = (),
 ) -> cst.CSTNode | None:
-    """Return what each turn that comes to `node` waits for as well, with no run of a model,
+    """Return what each iteration that comes to `node` waits for as well, with no run of a model,
     backward pass or step between the two: one of the places `left`, a call of a function in which
     one of them certainly lies, or of one in another file that reads what it is given; of several
-    such calls one that stands anywhere in the turn. What a mask selects waits too, in the statement
-    of `node` as well, but for what is `fixed`."""
+    such calls one that stands anywhere in the iteration. What a mask selects waits too, in the
+    statement of `node` as well, but for what is `fixed`."""
     iteration = module.loop(node) or module.function(node)
     if iteration is None:
         return None
@@ -408,7 +410,8 @@ def _may_be_on_device(module: Module, tensor: cst.BaseExpression) -> bool:
 
 @question()
 def _sized(module: Module, iteration: cst.CSTNode) -> list[cst.CSTNode]:
-    """Return what waits in a turn for the number of elements that a mask selects, or the like."""
+    """Return what waits in an iteration for the number of elements that a mask selects, or the
+    like."""
     nodes = module.within(iteration, cst.Call, cst.Subscript)
     return [
         each for each in nodes if isinstance(each, cst.BaseExpression) and gathers(module, each)
@@ -419,10 +422,10 @@ def _sized(module: Module, iteration: cst.CSTNode) -> list[cst.CSTNode]:
 def waits_besides(
     module: Module, node: cst.CSTNode, left: Collection[cst.CSTNode] | None, *, likely: bool = False
 ) -> list[cst.BaseExpression]:
-    """Return what makes the host wait in each turn that comes to `node`, other than its own
+    """Return what makes the host wait in each iteration that comes to `node`, other than its own
     statement: calls of functions that wait themselves, and of networks that wait in each run, what
     is known to wait, with `likely` also what may read the device, and those of the places `left`
-    that stand in the turn; where there are none, what the functions of the file read."""
+    that stand in the iteration; where there are none, what the functions of the file read."""
     iteration = module.loop(node) or module.function(node)
     if iteration is None:
         return []
@@ -457,8 +460,8 @@ def waits_besides(
 def waits_of_caller(
     module: Module, node: cst.CSTNode, left: Collection[cst.CSTNode]
 ) -> list[cst.BaseExpression]:
-    """Return what makes the host wait as well in each turn of the only caller in the file of the
-    function around `node`, which is in no loop of its own: as `waits_besides`, and the calls of
+    """Return what makes the host wait as well in each iteration of the only caller in the file of
+    the function around `node`, which is in no loop of its own: as `waits_besides`, and the calls of
     functions that are known to wait."""
     function = module.function(node)
     sites = call_sites(module, function) if function is not None and not module.loop(node) else []
@@ -481,8 +484,8 @@ def waits_of_caller(
 
 @question(circular=())
 def _known_waits(module: Module, iteration: cst.CSTNode) -> list[cst.BaseExpression]:
-    """Return the expressions in a turn for which the host waits: copies to the device may overlap,
-    and are none."""
+    """Return the expressions in an iteration for which the host waits: copies to the device may
+    overlap, and are none."""
     passes = [
         call
         for call in module.within(iteration, cst.Call)
@@ -679,8 +682,8 @@ def _reads_number(module: Module, call: cst.Call) -> bool:
     no="nothing else in the iteration is known to copy the same tensor to the host",
 )
 def copied_as_well(module: Module, tensor: cst.BaseExpression) -> cst.Call | None:
-    """Return another call in the same turn of the loop that copies a tensor to the host, for other
-    code than torch's: itself, or in a function that is handed the tensor."""
+    """Return another call in the same iteration of the loop that copies a tensor to the host, for
+    other code than torch's: itself, or in a function that is handed the tensor."""
     name, loop = _name_behind(tensor), module.loop(tensor)
     if name is None or loop is None:
         return None
@@ -818,9 +821,9 @@ def copies_up(module: Module, node: cst.BaseExpression) -> bool:
 )
 def waits_to_copy_up(module: Module, node: cst.CSTNode) -> cst.Call | None:
     """Return the copy of a tensor of the host to the device, which waits for all work that is
-    queued, in the same turn before `node`, with no run of a model, backward pass or step between
-    the two: a small copy behind it waits for nothing more. The copy of a batch need not wait, and
-    what a factory makes need not be copied: neither is one."""
+    queued, in the same iteration before `node`, with no run of a model, backward pass or step
+    between the two: a small copy behind it waits for nothing more. The copy of a batch need not
+    wait, and what a factory makes need not be copied: neither is one."""
     iteration = module.loop(node)
     if iteration is None:
         return None
@@ -843,8 +846,8 @@ def waits_to_copy_up(module: Module, node: cst.CSTNode) -> cst.Call | None:
 def waits_before(
     module: Module, node: cst.CSTNode, places: tuple[cst.CSTNode, ...]
 ) -> cst.CSTNode | None:
-    """Return the first of some places of a turn that wait which each run that comes to `node` has
-    come to before it, with no run of a model, backward pass or step between the two."""
+    """Return the first of some places of an iteration that wait which each run that comes to `node`
+    has come to before it, with no run of a model, backward pass or step between the two."""
     before = (p for p in places if module.before(p, node) and comes_to(module, p, node))
     return nearest(module, node, before, module.loop(node) or module.function(node))
 
@@ -911,7 +914,7 @@ def _waits_inside(module: Module, node: cst.CSTNode) -> bool:
     no="no condition waits in each iteration",
 )
 def condition_waits(module: Module, loop: cst.CSTNode) -> bool:
-    """Say whether a ``while`` asks a tensor on the device, in each turn, whether to go on."""
+    """Say whether a ``while`` asks a tensor on the device, in each iteration, whether to go on."""
     if not isinstance(loop, cst.While):
         return False
     parts = [loop.test, *module.within(loop.test, *_KINDS)]

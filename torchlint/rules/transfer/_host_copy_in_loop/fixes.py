@@ -78,7 +78,7 @@ def parts_of(
     iterations = module.names_in(loop.target)
     chosen = module.names_in(*part.slice)
     if not chosen or not chosen <= iterations or part.value.value in iterations:
-        return None  # What the loop binds itself is another tensor in each turn.
+        return None  # What the loop binds itself is another tensor in each iteration.
     if writes_of(module, loop.body, part.value.value):
         return None
     return (loop, part.value) if _only_seen_otherwise(module, tensor) else None
