@@ -32,8 +32,8 @@ from torchlint.semantic.data.loaders import (
     batches_go_to,
     derives,
     feeds_device,
+    loader_feeds,
     loader_loops,
-    loader_role,
     makes_loader,
     moves_batches,
     nobody_pins,
@@ -284,10 +284,10 @@ def lacks_pinning(module: Module, node: cst.Call) -> bool:
     cls = module.class_of(node)
     if cls is not None and derives(module, cls):
         return nobody_pins(module) and said_somewhere(module, _brings_batches)
-    role = loader_role(module, node)
-    if role in ("train", "eval"):
+    feeds = loader_feeds(module, node)
+    if feeds in ("train", "eval"):
         return any(moves_batches(module, loop) is not None for loop in loader_loops(module, node))
-    if role != "unseen":
+    if feeds != "unseen":
         return False
     costly = sample_cost(module, node) is True and batches_go_to(module) is not None
     return costly or _beside_one_that_pins(module, node)

@@ -84,7 +84,7 @@ def consumers(module: Module) -> dict[cst.Call, list[cst.For | cst.CompFor]]:
     return out
 
 
-def _role(module: Module, loader: cst.Call, loops: list[cst.For | cst.CompFor]) -> str:
+def _fed_here(module: Module, loader: cst.Call, loops: list[cst.For | cst.CompFor]) -> str:
     """Return what a loader feeds: ``train``, ``eval``, ``other`` (a loop without a model), or
     ``unseen``."""
     kinds = {_use_of_loop(module, loop) for loop in loops}
@@ -510,11 +510,11 @@ def _moved_elsewhere(
     yes="no training loop that is known goes over the loader (its role: {answer})",
     no="its role is not known",
 )
-def loader_role(module: Module, loader: cst.Call) -> str:
+def loader_feeds(module: Module, loader: cst.Call) -> str:
     """Return what a loader feeds: ``train``, ``eval``, ``other`` (no model there), or ``unseen`` as
     far as the project shows."""
-    role = _role(module, loader, loader_loops(module, loader))
-    if role != "unseen":
-        return role
+    fed = _fed_here(module, loader, loader_loops(module, loader))
+    if fed != "unseen":
+        return fed
     kinds = {loop_kind(where, loop).name for where, loop in consumers_of(module, loader)}
-    return "train" if "TRAIN" in kinds else "eval" if "EVAL" in kinds else role
+    return "train" if "TRAIN" in kinds else "eval" if "EVAL" in kinds else fed
