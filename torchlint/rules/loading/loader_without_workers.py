@@ -152,7 +152,8 @@ from torchlint.semantic.data.datasets import (
     streams_samples,
 )
 from torchlint.semantic.data.expanded import expanded_in_batch
-from torchlint.semantic.data.loader_flow import gives_one_batch
+from torchlint.semantic.data.loader_calls import held_out, makes_loader, never_read, pins_memory
+from torchlint.semantic.data.loader_flow import gives_one_batch, loader_loops
 from torchlint.semantic.data.loader_settings import (
     is_zero_unless_given,
     lacks_pinning,
@@ -161,15 +162,7 @@ from torchlint.semantic.data.loader_settings import (
     spawned_unguarded,
     workers_word,
 )
-from torchlint.semantic.data.loaders import (
-    held_out,
-    loader_feeds,
-    loader_loops,
-    makes_loader,
-    moves_batches,
-    never_read,
-    pins_memory,
-)
+from torchlint.semantic.data.loaders import loader_feeds, moves_batches
 from torchlint.semantic.data.pickling import pickled
 from torchlint.semantic.time.entry_points import called_out_of_view
 from torchlint.semantic.time.loops import LoopKind, loop_kind

@@ -79,7 +79,8 @@ from torchlint.rule import Hit, Module, Rule, arguments_of, inferred
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.tree import has_star, is_name
 from torchlint.semantic.data.datasets import cuda_samples, sample_cost
-from torchlint.semantic.data.loaders import held_out, loader_feeds
+from torchlint.semantic.data.loader_calls import held_out
+from torchlint.semantic.data.loaders import loader_feeds
 from torchlint.semantic.data.samples import worker_count
 from torchlint.semantic.device.factories import factories_of
 from torchlint.semantic.time.iterations import number_of

@@ -27,17 +27,14 @@ from torchlint.semantic.code.tree import (
 from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.data.datasets import cuda_samples, sample_cost
 from torchlint.semantic.data.graphs import loads_graphs
-from torchlint.semantic.data.loader_flow import consumers_of, gives_one_batch
+from torchlint.semantic.data.loader_calls import derives, makes_loader, pins_memory
+from torchlint.semantic.data.loader_flow import consumers_of, gives_one_batch, loader_loops
 from torchlint.semantic.data.loaders import (
     batches_go_to,
-    derives,
     feeds_device,
     loader_feeds,
-    loader_loops,
-    makes_loader,
     moves_batches,
     nobody_pins,
-    pins_memory,
 )
 from torchlint.semantic.device.new_memory import in_new_memory
 from torchlint.semantic.device.transfers import is_network_moved, transfer_of
