@@ -23,8 +23,9 @@ from torchlint.semantic.time.grades import Grade
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.time.loops import has_model_call
 from torchlint.semantic.torch import ops
+from torchlint.semantic.uses.dominance import runs_whenever
 from torchlint.semantic.uses.host_needs import needed_at_once, needed_by
-from torchlint.semantic.uses.iteration_places import comes_to, iteration_places, nearest
+from torchlint.semantic.uses.iteration_places import iteration_places, nearest
 from torchlint.semantic.uses.network_waits import network_wait
 from torchlint.semantic.uses.unavoidable_syncs import (
     goes_on_elsewhere,
@@ -104,7 +105,7 @@ def ends_in_wait(
     waits: Iterable[cst.BaseExpression] = (
         waits_besides(module, node, None)
         if put_off
-        else (e for e in calls if _stays(module, e, trains) and comes_to(module, e, node))
+        else (e for e in calls if _stays(module, e, trains) and runs_whenever(module, e, node))
     )
     return next(
         (

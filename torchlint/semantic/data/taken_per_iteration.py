@@ -49,7 +49,7 @@ def taken_per_iteration(module: Module, node: cst.BaseExpression) -> Taker | Non
         _taker(module, place)
         for each in (node, *_reads_of_list(module, node))
         for place in needed_by(module, each, _takes_each)
-        if _whenever(module, node, place)
+        if _is_unconditional(module, node, place)
     )
     return next(takers, None)
 
@@ -62,10 +62,10 @@ def host_takes_per_iteration(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether a library of the host works on a number, or a text, a file or a request is made
     of it, in each iteration of the loop that reads it."""
     places = needed_by(module, node, host_needs)
-    return any(_whenever(module, node, place) for place in places)
+    return any(_is_unconditional(module, node, place) for place in places)
 
 
-def _whenever(module: Module, node: cst.BaseExpression, place: cst.CSTNode) -> bool:
+def _is_unconditional(module: Module, node: cst.BaseExpression, place: cst.CSTNode) -> bool:
     """Say whether a place that a value comes to has no condition of its own, nor have all calls in
     the loop of the function around it."""
     own = {test for test, _ in conditions_around(module, node)}

@@ -16,14 +16,14 @@ from torchlint.semantic.code.guards import throttled
 from torchlint.semantic.code.names import dotted_text, last_part
 from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.code.scopes import name_outside
-from torchlint.semantic.code.tree import is_name, keyword_of, last_name, last_small, method_called
+from torchlint.semantic.code.tree import is_name, keyword_of, last_name, method_called
 from torchlint.semantic.elsewhere import Definition
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import callers_outside, heat_of
 from torchlint.semantic.time.loops import LoopKind, has_model_call, loop_kind
 from torchlint.semantic.torch import libraries, ops
-from torchlint.semantic.uses.network_waits import chosen
+from torchlint.semantic.uses.dominance import is_optional, leaves_loop
 from torchlint.semantic.values.definitions_behind import functions, returned
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
@@ -130,11 +130,6 @@ def only_looks(module: Module, loop: cst.CSTNode) -> bool:
         and not has_model_call(module, each.test)
         for each in loop.body.body
     )
-
-
-def leaves_loop(suite: cst.BaseSuite) -> bool:
-    """Say whether a block ends in ``break`` or ``return``."""
-    return isinstance(last_small(suite), (cst.Break, cst.Return))
 
 
 @question(yes="Python decides by `{0}`", no="Python decides nothing by `{0}`")
@@ -313,7 +308,7 @@ def _needed_further(
             needed = needed_by(where, read, needs, calls, far=far)
             if where is module:
                 yield from needed
-            elif far and any(not chosen(where, at, where.function(at)) for at in needed):
+            elif far and any(not is_optional(where, at, where.function(at)) for at in needed):
                 yield place
         return
     function = module.function(place) if isinstance(place, cst.Return) else None

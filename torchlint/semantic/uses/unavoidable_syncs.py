@@ -41,20 +41,23 @@ from torchlint.semantic.time.loops import LoopKind, loop_kind
 from torchlint.semantic.time.runs import runs_model
 from torchlint.semantic.time.step_overhead import backward_reads
 from torchlint.semantic.torch import ops
+from torchlint.semantic.uses.dominance import (
+    either_runs_whenever,
+    in_each_iteration,
+    is_optional,
+    runs_as_often,
+    runs_whenever,
+)
 from torchlint.semantic.uses.host_needs import decides, needed_at_once, reads_inside, sizes
 from torchlint.semantic.uses.iteration_places import (
     _Place,
     asked_first,
     back_propagates_or_steps,
-    comes_as_often,
-    comes_either_way,
-    comes_to,
-    in_each_iteration,
     iteration_steps,
     nearest,
     starts_work,
 )
-from torchlint.semantic.uses.network_waits import chosen, network_wait
+from torchlint.semantic.uses.network_waits import network_wait
 from torchlint.semantic.values.definitions_behind import reached
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
@@ -122,7 +125,11 @@ def before_many_runs(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
     ):
         calls = (each for each in module.within(iteration, cst.Call) if module.before(node, each))
         return next(
-            (e for e in calls if comes_to(module, e, node) and _runs_often(module, e, waits=False)),
+            (
+                e
+                for e in calls
+                if runs_whenever(module, e, node) and _runs_often(module, e, waits=False)
+            ),
             None,
         )
     if function is None or module.loops(node) or not heat.hot:
@@ -133,7 +140,7 @@ def before_many_runs(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
             for loop in module.within(function.body, cst.For, cst.While)
             if isinstance(loop, LOOPS)
             and module.before(node, loop)
-            and comes_to(module, loop, node)
+            and runs_whenever(module, loop, node)
             and not any(
                 module.before(node, end) and module.before(end, loop)
                 for end in module.within(function.body, cst.Return)
@@ -168,7 +175,7 @@ def beside_many_waits(
             and _runs_often(module, each, waits)
             and not module.is_within(node, each)
             and not module.is_within(each, node)
-            and comes_to(module, each, node)
+            and runs_whenever(module, each, node)
         ),
         None,
     )
@@ -181,7 +188,7 @@ def _runs_often(module: Module, node: cst.CSTNode, waits: bool) -> bool:
             isinstance(each, LOOPS) or _generates(where, each)
             for where, function in (reached(module, node) if _is_own(module, node) else ())
             for each in where.within(function.body, cst.Call, *LOOPS)
-            if not chosen(where, each, function)
+            if not is_optional(where, each, function)
             and (isinstance(each, cst.Call) or _runs_often(where, each, waits))
         )
     runs = runs_model(module, node) or loop_kind(module, node) is not LoopKind.OTHER
@@ -281,8 +288,8 @@ def waits_for_the_same(
         for place in _readers(module, iteration, copies)
         if not module.is_within(node, place)
         and not module.is_within(place, node)
-        and comes_to(module, place, node)
-        and (module.before(place, node) or not comes_to(module, node, place))
+        and runs_whenever(module, place, node)
+        and (module.before(place, node) or not runs_whenever(module, node, place))
     )
     found = nearest(module, node, places, iteration)
     if isinstance(found, cst.If):  # One of the reads in its branches stands for both.
@@ -322,7 +329,10 @@ def wait_beside(
                 and not module.is_within(place, own)
                 and not module.is_within(node, place)
                 and not (isinstance(own, cst.Return) and module.before(own, place))
-                and (comes_to(module, place, node) or comes_either_way(module, place, places, node))
+                and (
+                    runs_whenever(module, place, node)
+                    or either_runs_whenever(module, place, places, node)
+                )
             ):
                 yield place
 
@@ -398,7 +408,7 @@ def _copies_inside(
                     calls > 1 and bool(_copies_inside(where, each, anywhere, calls - 1))
                 )
         returned = isinstance(where.small_statement(each), cst.Return)
-        if copies and not chosen(where, each, function) and (returned or not works):
+        if copies and not is_optional(where, each, function) and (returned or not works):
             found.append(each)
     return found
 
@@ -446,8 +456,8 @@ def waits_besides(
         and not module.is_within(place, own)
         and not module.is_within(node, place)
         and (
-            comes_to(module, place, node, inner=True)
-            or comes_either_way(module, place, every, node)
+            runs_whenever(module, place, node, inner=True)
+            or either_runs_whenever(module, place, every, node)
         )
     ]
     return [
@@ -473,9 +483,9 @@ def waits_of_caller(
         call
         for call in calls
         if not module.is_within(sites[0], call)
-        and comes_to(module, call, sites[0], inner=True)
+        and runs_whenever(module, call, sites[0], inner=True)
         and any(
-            not chosen(module, wait, callee)
+            not is_optional(module, wait, callee)
             for callee in callees_of(module, call)
             for wait in _known_waits(module, callee)
         )
@@ -532,24 +542,24 @@ def _leading_to(
 ) -> Iterator[cst.CSTNode]:
     """Yield those of some places that each run of a function comes to, and its calls of functions
     of the file that come to one."""
-    certain = [each for each in left if not chosen(module, each, module.function(each))]
+    certain = [each for each in left if not is_optional(module, each, module.function(each))]
     homes = {module.function(each) for each in certain}
     yield from (each for each in certain if module.function(each) is function)
     for call in module.within(function.body, cst.Call) if homes else ():
-        if not chosen(module, call, function) and not homes.isdisjoint(
-            _always_called(module, call)
+        if not is_optional(module, call, function) and not homes.isdisjoint(
+            _functions_run(module, call)
         ):
             yield call
 
 
 @question(circular=frozenset())
-def _always_called(module: Module, call: cst.Call) -> frozenset[cst.CSTNode]:
+def _functions_run(module: Module, call: cst.Call) -> frozenset[cst.CSTNode]:
     """Return the functions of the file that a call comes to whatever is asked on the way."""
     callees = callees_of(module, call)
     if len(callees) != 1 or not isinstance(callees[0], cst.FunctionDef):
         return frozenset()
     calls = module.within(callees[0].body, cst.Call)
-    inner = (_always_called(module, e) for e in calls if not chosen(module, e, callees[0]))
+    inner = (_functions_run(module, e) for e in calls if not is_optional(module, e, callees[0]))
     return frozenset(callees).union(*inner)
 
 
@@ -572,7 +582,7 @@ def _reads_inside(
     return [
         each
         for each in where.within(function.body, cst.Call)
-        if not chosen(where, each, function)
+        if not is_optional(where, each, function)
         and (
             scaler_waits(where, each)
             or (
@@ -663,7 +673,7 @@ def _reads(module: Module, place: cst.Call | cst.If) -> bool:
     return all(
         arm is not None
         and any(
-            comes_to(module, each, arm) and _reads_number(module, each)
+            runs_whenever(module, each, arm) and _reads_number(module, each)
             for each in module.within(arm, cst.Call)
         )
         for arm in arms
@@ -796,7 +806,7 @@ def copied_up_beside(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
             for beside in lines[max(at - 1, 0) : at + 2]
             if beside is not line
             for call in module.within(beside, cst.Call)
-            if copies_up(module, call) and not chosen(module, call, home)
+            if copies_up(module, call) and not is_optional(module, call, home)
         ),
         None,
     )
@@ -834,7 +844,7 @@ def waits_to_copy_up(module: Module, node: cst.CSTNode) -> cst.Call | None:
         and (transfer := transfer_of(module, call)) is not None
         and "non_blocking" not in transfer.given
         and _comes_from_host(module, transfer.source)
-        and comes_to(module, call, node)
+        and runs_whenever(module, call, node)
     )
     return nearest(module, node, copies, iteration)
 
@@ -848,7 +858,7 @@ def waits_before(
 ) -> cst.CSTNode | None:
     """Return the first of some places of an iteration that wait which each run that comes to `node`
     has come to before it, with no run of a model, backward pass or step between the two."""
-    before = (p for p in places if module.before(p, node) and comes_to(module, p, node))
+    before = (p for p in places if module.before(p, node) and runs_whenever(module, p, node))
     return nearest(module, node, before, module.loop(node) or module.function(node))
 
 
@@ -891,7 +901,7 @@ def _as_often_as(
         if (
             (apart or (module.is_within(other, node) and _waits_inside(module, other)))
             and not module.is_within(node, other)
-            and comes_as_often(module, other, node, function)
+            and runs_as_often(module, other, node, function)
         ):
             yield other
 
@@ -905,7 +915,7 @@ def _waits_inside(module: Module, node: cst.CSTNode) -> bool:
     return len(callees) == 1 and any(
         gathers(module, each) or copies_up(module, each)
         for each in module.within(callees[0].body, cst.Subscript, cst.Call)
-        if not chosen(module, each, callees[0])
+        if not is_optional(module, each, callees[0])
     )
 
 
