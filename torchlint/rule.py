@@ -64,7 +64,8 @@ from torchlint.semantic.time.grades import COLD, Grade, Heat, Why
 from torchlint.semantic.time.heat import heat_of, hot_nodes, may_be_hot, not_used
 from torchlint.semantic.time.once import while_constructing
 from torchlint.semantic.torch import ops
-from torchlint.semantic.uses.unavoidable_syncs import beside_many_waits, wait_that_stays
+from torchlint.semantic.uses.lasting_waits import wait_that_stays
+from torchlint.semantic.uses.many_runs import beside_many_waits
 from torchlint.semantic.values.accelerator import kept_on_cpu
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device

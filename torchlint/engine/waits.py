@@ -22,12 +22,8 @@ from torchlint.semantic.time.grades import Grade
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.time.step_overhead import backward_reads
 from torchlint.semantic.uses.network_waits import network_wait
-from torchlint.semantic.uses.unavoidable_syncs import (
-    may_read,
-    wait_beside,
-    waits_besides,
-    waits_of_caller,
-)
+from torchlint.semantic.uses.unavoidable_syncs import wait_beside, waits_besides, waits_of_caller
+from torchlint.semantic.uses.waits_inside import may_read
 
 _OTHERS = (
     "The {step_or_batch} waits for the GPU in {other_waits} as well; while it does, the host does "

@@ -119,7 +119,8 @@ from torchlint.semantic.time.heat import inner_loop
 from torchlint.semantic.time.iterations import is_structural, iteration_count
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.host_loops import host_loop
-from torchlint.semantic.uses.unavoidable_syncs import iteration_waits, stays_beside, wait_that_stays
+from torchlint.semantic.uses.lasting_waits import wait_that_stays
+from torchlint.semantic.uses.unavoidable_syncs import iteration_waits, stays_beside
 
 _COPY_FIRST = (
     "the result goes to the host in any case: copy the whole before the loop, or take what the "

@@ -26,15 +26,15 @@ from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.dominance import runs_whenever
 from torchlint.semantic.uses.host_needs import needed_at_once, needed_by
 from torchlint.semantic.uses.iteration_places import iteration_places, nearest
+from torchlint.semantic.uses.lasting_waits import wait_that_stays
 from torchlint.semantic.uses.network_waits import network_wait
 from torchlint.semantic.uses.unavoidable_syncs import (
     goes_on_elsewhere,
-    scales,
     stays_beside,
-    wait_that_stays,
     waited_before,
     waits_besides,
 )
+from torchlint.semantic.uses.waits_inside import scales
 from torchlint.semantic.values.inferred import is_model_call
 
 _EMPTIES = ops.dotted("empties")
