@@ -167,8 +167,8 @@ def _may_change_others(module: Module, owner: cst.CSTNode) -> bool:
 def _is_named(module: Module, read: cst.CSTNode) -> bool:
     """Say whether an expression is given a name, or a place in a row or table, as it is."""
     above = module.parent(read)
-    if isinstance(above, cst.IfExp) and read is not above.test:
-        return _is_named(module, above)
+    while isinstance(above, cst.IfExp) and read is not above.test:
+        read, above = above, module.parent(above)
     return isinstance(above, _NAMING) and getattr(above, "value", None) is read
 
 

@@ -13,7 +13,7 @@ from torchlint.base.regex import regex
 from torchlint.semantic.code.flow import Flow
 from torchlint.semantic.code.names import Names, dotted_text
 from torchlint.semantic.code.scopes import Scopes
-from torchlint.semantic.code.tree import Tree, attr_of, is_name, root_of
+from torchlint.semantic.code.tree import Tree, attr_of, components, is_name, root_of
 from torchlint.semantic.torch import ops
 from torchlint.semantic.torch.spelling import BATCH, META, OPTIONS, SPECIAL_TOKEN, called
 from torchlint.semantic.values import sharing
@@ -315,17 +315,10 @@ def _cut(code: Code, function: cst.FunctionDef) -> set[str]:
     return out
 
 
-def _operands(node: cst.CSTNode) -> list[str]:
+def _operands(node: cst.BaseExpression) -> list[str]:
     """Return the plain names that arithmetic is done on: of ``(a - b[i] > 0)``, ``a``."""
-    if isinstance(node, cst.Name):
-        return [node.value]
-    if isinstance(node, cst.BinaryOperation):
-        return _operands(node.left) + _operands(node.right)
-    if isinstance(node, cst.UnaryOperation):
-        return _operands(node.expression)
-    if isinstance(node, cst.Comparison):
-        return _operands(node.left)
-    return []
+    parts = components(node, cst.BinaryOperation, cst.UnaryOperation, cst.Comparison)
+    return [each.value for each in parts if isinstance(each, cst.Name)]
 
 
 def _makes_module(name: str) -> bool:

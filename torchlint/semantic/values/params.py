@@ -70,6 +70,13 @@ _PYTHON = frozenset(
     """list List tuple Tuple Sequence Iterable Iterator dict Dict Mapping set Set str int float bool
     Callable""".split()
 )
+_WRITTEN: dict[type, Value] = {
+    cst.Integer: INT,
+    cst.Float: FLOAT,
+    cst.SimpleString: STR,
+    cst.ConcatenatedString: STR,
+}
+"""What is known of a default that is written out."""
 
 
 class Parameters:
@@ -544,19 +551,9 @@ def _framework_batch(values: Values, function: cst.FunctionDef) -> str | None:
 
 
 def _default(node: cst.BaseExpression | None) -> Value:
-    if node is None:
-        return UNKNOWN
-    if isinstance(node, cst.Integer):
-        return INT
-    if isinstance(node, cst.Float):
-        return FLOAT
-    if isinstance(node, (cst.SimpleString, cst.ConcatenatedString)):
-        return STR
-    if is_name(node, "True", "False"):
-        return BOOL
     if isinstance(node, cst.UnaryOperation):
-        return _default(node.expression)
-    return UNKNOWN
+        node = node.expression
+    return BOOL if is_name(node, "True", "False") else _WRITTEN.get(type(node), UNKNOWN)
 
 
 def _host_device(node: cst.BaseExpression | None) -> Value | None:
