@@ -305,7 +305,7 @@ HELD = {
 
 
 @pytest.mark.parametrize(("line", "body"), [*FRESH.items(), *HELD.items()])
-def test_a_loss_that_is_made_in_the_turn_is_not_copied(line: str, body: str) -> None:
+def test_a_loss_that_is_made_in_the_iteration_is_not_copied(line: str, body: str) -> None:
     after = fixed(PART.format(line=line, body=body), "unsafe", codes=frozenset({"TL101"})).after
     assert ("losses.append(loss.detach())" in after) is (line in FRESH)
     assert ("losses.append(loss.detach().clone())" in after) is (line in HELD)

@@ -33,7 +33,7 @@ import libcst as cst
 from torchlint.base.declaration import Declaration
 from torchlint.base.finding import Safety, Severity
 from torchlint.base.records import dataclass, frozen
-from torchlint.base.waits import role_of
+from torchlint.base.waits import policy_of
 from torchlint.fixes.deletion import deletion
 from torchlint.fixes.expressions import Rewrite, nested, with_keyword, without_argument
 from torchlint.fixes.fix import (
@@ -64,7 +64,8 @@ from torchlint.semantic.time.grades import COLD, Grade, Heat, Why
 from torchlint.semantic.time.heat import heat_of, hot_nodes, may_be_hot, not_used
 from torchlint.semantic.time.once import while_constructing
 from torchlint.semantic.torch import ops
-from torchlint.semantic.uses.unavoidable_syncs import beside_many_waits, wait_that_stays
+from torchlint.semantic.uses.lasting_waits import wait_that_stays
+from torchlint.semantic.uses.many_runs import beside_many_waits
 from torchlint.semantic.values.accelerator import kept_on_cpu
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
@@ -368,15 +369,15 @@ def _graded(module: Module, hit: Hit, declared: Declaration) -> Hit | None:
         heat_of(module, node).optional or bool(not_used(module, node))
     ):
         severity = Severity.INFO
-    role = role_of(declared.effect, waits=isinstance(hit.cause, Wait))
-    if role.named and kept_on_cpu(module, node) is not None:
+    policy = policy_of(declared.effect, waits=isinstance(hit.cause, Wait))
+    if policy.named and kept_on_cpu(module, node) is not None:
         return None
     waits = declared.effect != "copy" or heat_of(module, node).grade is not Grade.EVAL
-    hint = role.hint and severity is Severity.INFO
+    hint = policy.hint and severity is Severity.INFO
     if hint and beside_many_waits(module, node, waits=waits) is not None:
         return None
-    row = role.hint_as_row and inferred(module, hit.node).rank in (0, 1)
-    if severity is Severity.WARNING and (role.hint or row):
+    row = policy.hint_as_row and inferred(module, hit.node).rank in (0, 1)
+    if severity is Severity.WARNING and (policy.hint or row):
         other = beside_many_waits(module, node) or _waits_all_the_same(module, node)
         if other is not None:
             words = {**hit.args, "beside": module.shown(other)}

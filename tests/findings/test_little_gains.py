@@ -612,7 +612,7 @@ for x in loader:
         ),
     ],
 )
-def test_what_each_turn_copies_alike_is_no_batch(line: str, count: int) -> None:
+def test_what_each_iteration_copies_alike_is_no_batch(line: str, count: int) -> None:
     source = SHOWN_OFTEN.format(line=line).replace("batch_size=1)", "batch_size=1, num_workers=2)")
     assert len(found(source, "TL103", "")) == count
 
@@ -1051,7 +1051,7 @@ def test_a_graph_of_a_few_passes_of_a_script(lines: str, said: bool) -> None:
     assert bool(found(FEW_PASSES.format(lines), "TL501", "")) is said
 
 
-LONG_TURNS = """\
+LONG_ITERATIONS = """\
 import gc
 import torch
 from torch import nn
@@ -1094,7 +1094,7 @@ for x in torch.load("batches"):
 )
 def test_memory_given_back_once_in_a_long_iteration(work: str, level: Severity) -> None:
     for code in ("TL701", "TL702"):
-        (finding,) = found(LONG_TURNS.format(work=work), code, "")
+        (finding,) = found(LONG_ITERATIONS.format(work=work), code, "")
         assert finding.severity is level
         assert ("so little is gained" in finding.message) is (level is INFO)
 

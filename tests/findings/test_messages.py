@@ -115,7 +115,7 @@ def train(batches):
 """
 
 
-def test_many_turns_are_promised_only_where_a_loop_is_in_sight() -> None:
+def test_many_iterations_are_promised_only_where_a_loop_is_in_sight() -> None:
     found = check(WORKED_ON, codes=frozenset({"TL113"})).findings
     promised = [
         "do what torch can do on the device, or copy the values of many steps at once"

@@ -635,7 +635,7 @@ def test_a_read_beside_memory_that_is_given_back_waits_for_no_more(
     "kept",
     ["leaf.worth += value", "leaf.worth = value", "leaf.worth = leaf.worth * 0.9 + value"],
 )
-def test_one_number_that_the_next_turn_asks_an_object_for_is_left(kept: str) -> None:
+def test_one_number_that_the_next_iteration_asks_an_object_for_is_left(kept: str) -> None:
     source = HEAD + SEARCH.replace("{read}", ".max().item()").replace("{kept}", kept)
     assert not check(source, codes=frozenset({"TL101"})).findings
     for other in (

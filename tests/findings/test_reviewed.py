@@ -27,7 +27,7 @@ def main():
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        {turn}
+        {iteration}
 
 
 {last}
@@ -53,8 +53,8 @@ args = parser.parse_args()
 READ = "if loss.item() > 4:\n            print(1)"
 
 
-def codes(turn: str, before: str = "", start: str = "", last: str = "") -> list[str]:
-    source = HEAD.format(before=before, start=start or "pass", turn=turn, last=last)
+def codes(iteration: str, before: str = "", start: str = "", last: str = "") -> list[str]:
+    source = HEAD.format(before=before, start=start or "pass", iteration=iteration, last=last)
     report = check(source)
     assert not report.notes
     return [each.code for each in report.findings]
@@ -66,32 +66,36 @@ def test_arguments_that_get_more_options_hide_nothing(before: str) -> None:
 
 
 def test_a_single_number_as_an_index_puts_it_nowhere() -> None:
-    turn = "best = out.sum(1).argmax()\n        row = table[best].numpy()\n        "
-    found = codes(turn + "if best.item() > 3:\n            print(row)", "table = torch.zeros(9, 4)")
+    iteration = "best = out.sum(1).argmax()\n        row = table[best].numpy()\n        "
+    found = codes(
+        iteration + "if best.item() > 3:\n            print(row)", "table = torch.zeros(9, 4)"
+    )
     assert found.count("TL101") >= 2
 
 
 @pytest.mark.parametrize("made", ["in the iteration", "before"])
 def test_a_metric_of_one_batch_goes_over_one_batch(made: str) -> None:
     metric = "metric = torchmetrics.MeanSquaredError()"
-    turn = "metric.update(out, y)\n        print(metric.compute())"
+    iteration = "metric.update(out, y)\n        print(metric.compute())"
     inside = made == "in the iteration"
-    found = codes(f"{metric}\n        {turn}" if inside else turn, start="" if inside else metric)
+    found = codes(
+        f"{metric}\n        {iteration}" if inside else iteration, start="" if inside else metric
+    )
     assert ("TL906" in found) is not inside
 
 
 def test_a_search_that_runs_a_model_is_no_search_among_what_is_there() -> None:
-    turn = (
+    iteration = (
         "for k in range(20):\n            if model(x + k).argmax().item() == 2:\n"
         + " " * 16
         + "break"
     )
-    assert "TL101" not in codes(turn)
+    assert "TL101" not in codes(iteration)
 
 
 def test_a_name_that_is_made_of_itself_ends() -> None:
-    turn = (
+    iteration = (
         "mask = torch.zeros(8, 8, device=device)\n        for i in range(x.shape[0]):\n"
         f"            end = end + 1\n            mask[i, :end] = 1\n        {READ}"
     )
-    assert "TL101" in codes(turn, start="global end", last="from settings import *")
+    assert "TL101" in codes(iteration, start="global end", last="from settings import *")

@@ -382,13 +382,13 @@ model = nn.Linear(4, 4).cuda().eval()
 def tiles(x, loader):
     out = torch.zeros(0, 4).cuda()
     {head}
-        {turn}
+        {iteration}
     return out
 """
 
 
 @pytest.mark.parametrize(
-    ("head", "turn", "severity"),
+    ("head", "iteration", "severity"),
     [
         ("for i in range(len(x)):", "out = torch.cat([out, model(x[i].cuda())])", Severity.INFO),
         (
@@ -399,10 +399,10 @@ def tiles(x, loader):
         ("for y in loader:", "out = torch.cat([out, model(y.cuda())])", Severity.WARNING),
     ],
 )
-def test_a_turn_that_runs_a_model_costs_more_than_what_grows(
-    head: str, turn: str, severity: Severity
+def test_an_iteration_that_runs_a_model_costs_more_than_what_grows(
+    head: str, iteration: str, severity: Severity
 ) -> None:
-    (finding,) = of(GROWN.format(head=head, turn=turn), "TL603")
+    (finding,) = of(GROWN.format(head=head, iteration=iteration), "TL603")
     assert finding.severity is severity
     assert ("Each iteration runs a model" in finding.message) is (severity is Severity.INFO)
 

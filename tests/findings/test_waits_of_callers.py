@@ -1,4 +1,4 @@
-"""A message names the waits of the caller's turn, and those behind a test for a GPU."""
+"""A message names the waits of the caller's iteration, and those behind a test for a GPU."""
 
 from __future__ import annotations
 

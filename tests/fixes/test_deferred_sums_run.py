@@ -41,7 +41,7 @@ def step(x, y):
 
 
 """
-TURN = """\
+ITERATION = """\
 for i, (x, y) in enumerate(loader):
     x, y = x.to(device), y.to(device)
     out = model(x)
@@ -56,9 +56,9 @@ def indented(text: str, by: int = 4) -> str:
     return "".join(" " * by + line if line.strip() else line for line in text.splitlines(True))
 
 
-def function(start: str, body: str, end: str, turn: str = TURN) -> str:
+def function(start: str, body: str, end: str, iteration: str = ITERATION) -> str:
     """Return a function `run` that starts sums, runs the loop with a body, ends and is printed."""
-    inside = start + turn + indented(body) + end
+    inside = start + iteration + indented(body) + end
     return f"def run():\n{indented(inside)}\nprint(run())\n"
 
 
@@ -131,25 +131,25 @@ PROGRAMS = {
         "total = 0.0\n", ADD + "if i == 10 // 2:\n    return total / 6\n", "return None\n"
     ),
     "epochs": "def run():\n    total = 0.0\n    for epoch in range(2):\n"
-    + indented(TURN, 8)
+    + indented(ITERATION, 8)
     + indented(ADD, 12)
     + "        print(epoch, total)\n    return total\n\nprint(run())\n",
     "try around": "def run():\n    total = 0.0\n    try:\n"
-    + indented(TURN, 8)
+    + indented(ITERATION, 8)
     + indented(ADD, 12)
     + "    finally:\n        print('ended')\n    return total\n\nprint(run())\n",
     "with around": "def run():\n    total = 0.0\n    with torch.enable_grad():\n"
-    + indented(TURN, 8)
+    + indented(ITERATION, 8)
     + indented(ADD, 12)
     + "    return total\n\nprint(run())\n",
-    "top level": "total = 0.0\n" + TURN + indented(ADD) + "print(total, type(total))\n",
+    "top level": "total = 0.0\n" + ITERATION + indented(ADD) + "print(total, type(total))\n",
     "class attribute beside": "class Run:\n    def epoch(self):\n        total = 0.0\n"
-    + indented(TURN, 8)
+    + indented(ITERATION, 8)
     + indented(ADD, 12)
     + "        self.last = total\n        return total\n\n"
     + "run = Run()\nprint(run.epoch(), type(run.last))\n",
     "generator": "def run():\n    total = 0.0\n"
-    + indented(TURN, 4)
+    + indented(ITERATION, 4)
     + indented(ADD + "yield i\n", 8)
     + "    print(total)\n\nprint(list(run()))\n",
     "one line": function("total = 0.0\n", "if len(y): total += loss.item()\n", "return total\n"),
@@ -157,7 +157,7 @@ PROGRAMS = {
         "total = 0.0\n", "total += (value := 2.0) * loss.item()\n", "return total, value\n"
     ),
     "async": "import asyncio\n\nasync def run():\n    total = 0.0\n"
-    + indented(TURN, 4)
+    + indented(ITERATION, 4)
     + indented(ADD + "await asyncio.sleep(0)\n", 8)
     + "    return total\n\nprint(asyncio.run(run()))\n",
     "deleted afterwards": function(
@@ -167,10 +167,10 @@ PROGRAMS = {
         "total = 0.0\n", "total += out[:1, :1].abs().mean(0).item()\n", "return total\n"
     ),
     "empty loop": function(
-        "total = 0.0\n", ADD, "return total\n", TURN.replace("(loader)", "(loader[:0])")
+        "total = 0.0\n", ADD, "return total\n", ITERATION.replace("(loader)", "(loader[:0])")
     ),
 }
-PLAIN = TURN.replace("for i, (x, y) in enumerate(loader):", "for x, y in loader:")
+PLAIN = ITERATION.replace("for i, (x, y) in enumerate(loader):", "for x, y in loader:")
 SHOWN = {
     "a sum": function("total = 0.0\n", ADD + "print(total / (i + 1))\n", "return total\n"),
     "a sum, in a loop that counts nothing": function(
@@ -235,14 +235,14 @@ PROGRAMS |= {
         "return found\n",
     ),
     "a list over epochs": "def run():\n    found = []\n    for epoch in range(2):\n"
-    + indented(TURN, 8)
+    + indented(ITERATION, 8)
     + indented("found.append(loss.item())\n", 12)
     + "    return found\n\nprint(run())\n",
     "an empty list": function(
         "found = []\n",
         "found.append(loss.item())\n",
         "return found\n",
-        TURN.replace("(loader)", "(loader[:0])"),
+        ITERATION.replace("(loader)", "(loader[:0])"),
     ),
     "returned together": STEPS.format(given="loss.item(), size.item(), size.exp().item()") + TOLD,
     "returned beside others": STEPS.format(
@@ -332,7 +332,7 @@ def epochs(body: str, end: str, before: str = "") -> str:
         "import numpy as np\n\n\ndef run():\n    found, kept = [], []\n"
         + "    for epoch in range(2):\n"
         + indented(before, 8)
-        + indented(TURN, 8)
+        + indented(ITERATION, 8)
         + indented("found.append(loss.item())\n", 12)
         + indented(body, 8)
         + f"    return {end}\n\nprint(run())\n"
@@ -409,9 +409,9 @@ class AverageMeter(object):
 FED = "losses.update(loss.item(), x.size(0))\n"
 
 
-def metered(body: str, end: str, turn: str = TURN, meter: str = METER) -> str:
+def metered(body: str, end: str, iteration: str = ITERATION, meter: str = METER) -> str:
     """Return a program that feeds a meter in a loop."""
-    return meter + function("losses = AverageMeter()\n", body, end, turn)
+    return meter + function("losses = AverageMeter()\n", body, end, iteration)
 
 
 PROGRAMS |= {
@@ -437,7 +437,7 @@ PROGRAMS |= {
     "a meter over epochs": METER
     + "def run():\n    losses = AverageMeter()\n    for epoch in range(2):\n"
     + "        losses.reset()\n"
-    + indented(TURN, 8)
+    + indented(ITERATION, 8)
     + indented(FED, 12)
     + "        print(epoch, losses.avg)\n    return losses.avg\n\nprint(run())\n",
     "a meter, of which one step is left out": metered(
@@ -488,7 +488,7 @@ PROGRAMS |= {
     ),
     "a meter at top level": METER
     + "losses = AverageMeter()\n"
-    + TURN
+    + ITERATION
     + indented(FED)
     + "print(losses.avg, type(losses.avg))\n",
 }
@@ -502,7 +502,7 @@ PROGRAMS |= {
     ),
     "an array that a loop fills": "def run():\n    ends = {}\n    for split in ('a', 'b'):\n"
     + "        losses = torch.zeros(len(loader))\n"
-    + indented(TURN + "    losses[i] = loss.item()\n", 8)
+    + indented(ITERATION + "    losses[i] = loss.item()\n", 8)
     + "        ends[split] = losses.mean()\n    return ends\n\nprint(run())\n",
     "lists of a dictionary": function(
         "log = {'loss': [], 'size': [], 'step': []}\n",
@@ -540,9 +540,9 @@ ENDS = {
 @pytest.mark.parametrize("name", ENDS)
 def test_the_last_step_is_known_where_the_loop_leaves_its_number_alone(name: str) -> None:
     over, line, known = ENDS[name]
-    turn = f"for i in {over}:\n    x, y = loader[i % 7]\n    loss = step(x, y)\n"
+    iteration = f"for i in {over}:\n    x, y = loader[i % 7]\n    loss = step(x, y)\n"
     start = "n, items, total = 60, [0] * 60, 0.0\nmodel.n, grow = 60, lambda to: to.append(0)\n"
-    source = HEAD + function(start, f"print(loss.item())\n{line}\n", "return total\n", turn)
+    source = HEAD + function(start, f"print(loss.item())\n{line}\n", "return total\n", iteration)
     after = changed(source)
     assert "if i % 50 == 0" in after
     assert ("if i % 50 == 0 or i == " in after) is known
@@ -834,19 +834,19 @@ LEFT = {
     ),
     "scaled in each step": function("total = 0.0\n", ADD + "total *= 0.5\n", "return total\n"),
     "a closure reads it": "def run():\n    total = 0.0\n    def now():\n        return total\n"
-    + indented(TURN, 4)
+    + indented(ITERATION, 4)
     + indented(ADD, 8)
     + "    return now()\n\nprint(run())\n",
     "global": "total = 0.0\n\ndef run():\n    global total\n"
-    + indented(TURN, 4)
+    + indented(ITERATION, 4)
     + indented(ADD, 8)
     + "\nrun()\nprint(total)\n",
     "a handler reads it": "def run():\n    total = 0.0\n    try:\n"
-    + indented(TURN, 8)
+    + indented(ITERATION, 8)
     + indented(ADD, 12)
     + "    except KeyboardInterrupt:\n        print(total)\n    return total\n\nprint(run())\n",
     "a handler that goes on": "def run():\n    total = 0.0\n    try:\n"
-    + indented(TURN, 8)
+    + indented(ITERATION, 8)
     + indented(ADD, 12)
     + "    except ValueError:\n        pass\n    return total\n\nprint(run())\n",
     "decides in each step": function(
@@ -973,8 +973,10 @@ def test_what_is_shown_in_each_step_is_shown_every_50th(name: str) -> None:
     assert "% 50 == 0 or " in after
     assert "loss.item()" not in after
     shown, before = output(after).splitlines(), output(source).splitlines()
-    turns = (len(before) - 1) // 7
-    assert shown == [*before[:turns], *before[-1 - turns :]], "the first step, the last, the end"
+    iterations = (len(before) - 1) // 7
+    assert shown == [*before[:iterations], *before[-1 - iterations :]], (
+        "the first step, the last, the end"
+    )
     assert changed(after) == after, "the second run changes something"
 
 
@@ -1026,7 +1028,7 @@ def test_a_name_of_which_no_line_is_surely_the_first_becomes_a_number_where_it_i
 
 def test_a_sum_that_nobody_reads_behind_the_loop_is_not_read_there() -> None:
     epochs = "for epoch in range(2):\n    total = 0.0\n" + indented(
-        TURN + indented(ADD + "if i % 3 == 2:\n    print(total)\n    total = 0.0\n")
+        ITERATION + indented(ADD + "if i % 3 == 2:\n    print(total)\n    total = 0.0\n")
     )
     after = changed(HEAD + epochs + "del total\n")
     assert "print(float(total))" in after

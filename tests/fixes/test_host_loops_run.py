@@ -148,7 +148,7 @@ def test_where_the_loop_writes_it_is_not_called_safe() -> None:
     assert all(same(one, two) for one, two in zip(ended(source), ended(after), strict=True))
 
 
-def test_what_few_turns_need_is_not_copied() -> None:
+def test_what_few_iterations_need_is_not_copied() -> None:
     body = (
         "for k, (p, t) in enumerate(zip(choice, target)):\n    if p != t:\n"
         "        wrong.append(points[k].sum().item())"

@@ -184,7 +184,7 @@ def collected(loss: str = PLAIN, then: str = "pass") -> str:
 @pytest.mark.parametrize(
     "loss", [PLAIN, LOSS, f"{PLAIN} + 1", f"{PLAIN}.sum()", f"{PLAIN}\n        print(loss.isnan())"]
 )
-def test_what_each_turn_makes_anew_is_not_cloned(loss: str) -> None:
+def test_what_each_iteration_makes_anew_is_not_cloned(loss: str) -> None:
     assert collected(loss).startswith("loss.detach())\n")
 
 

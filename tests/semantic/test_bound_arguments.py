@@ -7,7 +7,7 @@ import libcst as cst
 import pytest
 
 from tests.semantic.test_values import module as parsed
-from torchlint.semantic.data.loaders import works_alone
+from torchlint.semantic.data.loader_calls import works_alone
 
 NESTED = """
 class Trainer:

@@ -528,7 +528,7 @@ def show(model, loader):
         ("i = 0\n        if i > 3: break", Grade.EVAL),
     ],
 )
-def test_a_loop_that_leaves_itself_after_a_few_turns(end: str, expected: Grade) -> None:
+def test_a_loop_that_leaves_itself_after_a_few_iterations(end: str, expected: Grade) -> None:
     assert grade(SHOWN.format(end=end)) is expected
 
 

@@ -11,7 +11,7 @@ import libcst as cst
 import pytest
 
 from tests.semantic.test_project import analysed
-from torchlint.rules.transfer._blocking_batch_copy.loader_sources import loaders_of_batch
+from torchlint.semantic.data.loader_flow import loaders_of_batch
 
 HEAD = "import torch\nfrom torch.utils.data import DataLoader\n"
 LOOP = "def epoch(loader, device):\n    for x, y in loader:\n        x.to(device)\n"

@@ -17,7 +17,7 @@ MOST_NAMED = 40
 
 
 @frozen
-class Role:
+class WaitPolicy:
     """What becomes of a finding beside the waits of its step, and of them beside it.
 
     Args:
@@ -39,24 +39,24 @@ class Role:
     hint_as_row: bool = False
 
 
-_ROLES = {
-    "wait": Role(named=_EVERY, grouped=True, kept_back=True, together=True, hint=True),
-    "copy": Role(named=_EVERY, kept_back=True, together=True, hint=True),
-    "host": Role(kept_back=True, together=True),
-    "upload": Role(
+_POLICIES = {
+    "wait": WaitPolicy(named=_EVERY, grouped=True, kept_back=True, together=True, hint=True),
+    "copy": WaitPolicy(named=_EVERY, kept_back=True, together=True, hint=True),
+    "host": WaitPolicy(kept_back=True, together=True),
+    "upload": WaitPolicy(
         named=frozenset((Severity.WARNING,)), keeps_back=False, together=True, hint_as_row=True
     ),
 }
-_OTHER = Role()
+_OTHER = WaitPolicy()
 _OF_A_WAIT = {
-    effect: replace(role, named=_EVERY, grouped=True, together=True, hint=True)
-    for effect, role in {**_ROLES, "": _OTHER}.items()
-} | {"memory": Role(named=_EVERY, grouped=True)}
+    effect: replace(policy, named=_EVERY, grouped=True, together=True, hint=True)
+    for effect, policy in {**_POLICIES, "": _OTHER}.items()
+} | {"memory": WaitPolicy(named=_EVERY, grouped=True)}
 
 
-def role_of(effect: str, *, waits: bool) -> Role:
-    """Return the role of a finding whose rule has an effect; `waits` says that its cause is a wait,
-    whatever the effect is."""
+def policy_of(effect: str, *, waits: bool) -> WaitPolicy:
+    """Return the policy for a finding whose rule has an effect; `waits` says that its cause is a
+    wait, whatever the effect is."""
     if waits:
         return _OF_A_WAIT.get(effect, _OF_A_WAIT[""])
-    return _ROLES.get(effect, _OTHER)
+    return _POLICIES.get(effect, _OTHER)

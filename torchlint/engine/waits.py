@@ -11,7 +11,7 @@ import libcst as cst
 
 from torchlint.base.finding import Safety, Severity
 from torchlint.base.regex import regex
-from torchlint.base.waits import MOST_NAMED, Role, role_of
+from torchlint.base.waits import MOST_NAMED, WaitPolicy, policy_of
 from torchlint.engine.placing import Placed, severity_of
 from torchlint.fixes.fix import Fix, NodeEdit, Remove, Replace
 from torchlint.fixes.notes import one_sentence
@@ -22,12 +22,8 @@ from torchlint.semantic.time.grades import Grade
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.time.step_overhead import backward_reads
 from torchlint.semantic.uses.network_waits import network_wait
-from torchlint.semantic.uses.unavoidable_syncs import (
-    may_read,
-    wait_beside,
-    waits_besides,
-    waits_of_caller,
-)
+from torchlint.semantic.uses.unavoidable_syncs import wait_beside, waits_besides, waits_of_caller
+from torchlint.semantic.uses.waits_inside import may_read
 
 _OTHERS = (
     "The {step_or_batch} waits for the GPU in {other_waits} as well; while it does, the host does "
@@ -52,7 +48,7 @@ def weighed(
     waits = [
         each
         for each, stronger in judged
-        if (role(each).grouped or _waits_to_copy(each))
+        if (policy(each).grouped or _waits_to_copy(each))
         and (stronger is None or stronger.rule is each.rule)
     ]
     weaker: dict[int, Placed] = {}
@@ -61,7 +57,7 @@ def weighed(
         left: list[Placed] = []
         fixed: list[cst.CSTNode] = []
         for each in now:
-            if not role(each).grouped:
+            if not policy(each).grouped:
                 continue
             if _is_fixed(module, each, now, applied):
                 fixed.append(each.hit.node)
@@ -91,19 +87,19 @@ def weighed(
     ]
 
 
-def role(placed: Placed) -> Role:
+def policy(placed: Placed) -> WaitPolicy:
     """Return what a hit is among the waits of its step."""
-    return role_of(placed.rule.effect, waits=isinstance(placed.hit.cause, Wait))
+    return policy_of(placed.rule.effect, waits=isinstance(placed.hit.cause, Wait))
 
 
 def _waits_to_copy(placed: Placed) -> bool:
     """Say whether the host waits in a copy, for what the device has to do before; what takes the
     host's own time is worth a fix beside any wait."""
-    return bool(role(placed).named) and role(placed).kept_back
+    return bool(policy(placed).named) and policy(placed).kept_back
 
 
 def _is_named(placed: Placed) -> bool:
-    return severity_of(placed) in role(placed).named
+    return severity_of(placed) in policy(placed).named
 
 
 def _with_others(module: Module, wait: Placed, every_wait: Sequence[cst.CSTNode]) -> Placed:
@@ -150,7 +146,7 @@ def _in_vain(
     """Return a wait with its fix, which is no more than `safety` where the step waits beside it as
     well; it is a hint, where what no fix fixes is a warning, here or in the function that waits."""
     fix = wait.hit.fix
-    if fix is None or not role(wait).kept_back:
+    if fix is None or not policy(wait).kept_back:
         return wait
     others = {e.hit.node: e for e in left if e is not wait and _stays(e)}
     node = wait_beside(module, wait.hit.node, others, fixed)
@@ -227,7 +223,7 @@ def _elsewhere_in_step(
 def _stays(wait: Placed) -> bool:
     """Say whether a wait that no fix fixes is one, and goes with none of those beside it."""
     fix = wait.hit.fix
-    return role(wait).keeps_back and (fix is None or not fix.in_vain)
+    return policy(wait).keeps_back and (fix is None or not fix.in_vain)
 
 
 def _is_fixed(

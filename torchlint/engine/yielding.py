@@ -13,7 +13,7 @@ from torchlint.base.finding import Edit, Finding, Safety, TextFix
 from torchlint.base.span import Span
 from torchlint.engine.overlaps import touch
 from torchlint.engine.placing import Placed
-from torchlint.engine.waits import role, weighed
+from torchlint.engine.waits import policy, weighed
 from torchlint.fixes.notes import one_sentence
 from torchlint.rule import Wait
 from torchlint.semantic.module import Module
@@ -97,10 +97,10 @@ def _begins(edit: Edit, others: Iterable[Edit]) -> bool:
 
 
 def step_of(module: Module, placed: Placed) -> cst.CSTNode | None:
-    """Return the loop in each turn of which something is found, or the function in each call of
-    which a wait or a copy is; None where it is in neither."""
+    """Return the loop in each iteration of which something is found, or the function in each call
+    of which a wait or a copy is; None where it is in neither."""
     loop = module.loop(placed.hit.node)
-    return loop or (module.function(placed.hit.node) if role(placed).together else None)
+    return loop or (module.function(placed.hit.node) if policy(placed).together else None)
 
 
 def fixed_together(beside: Mapping[tuple[str, Span], Finding]) -> dict[tuple[str, Span], Finding]:

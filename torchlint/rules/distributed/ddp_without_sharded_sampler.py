@@ -109,7 +109,7 @@ from torchlint.semantic.code.flow import call_sites
 from torchlint.semantic.code.reaching import assigned_to
 from torchlint.semantic.code.scopes import method_of
 from torchlint.semantic.code.tree import has_star, is_name
-from torchlint.semantic.data.loaders import loader_loops
+from torchlint.semantic.data.loader_flow import loader_loops
 from torchlint.semantic.data.replicas import runs_replica
 from torchlint.semantic.time.loops import LoopKind, loop_kind
 from torchlint.semantic.values.inferred import framework_moves_batches

@@ -109,9 +109,9 @@ from torchlint.semantic.code.names import last_part
 from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.data.loader_flow import gives_one_batch
 from torchlint.semantic.data.samples import (
+    loader_unit,
     loaders_running,
     made_on_gpu,
-    sample_role,
     uses_gpu,
     worker_count,
 )
@@ -158,8 +158,8 @@ rule = Rule(
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if not uses_gpu(module, node):
         return
-    role = sample_role(module, node)
-    if role is None:
+    unit = loader_unit(module, node)
+    if unit is None:
         return
     loaders = loaders_running(module, node)
     if loaders and all(_resident(module, loader) for loader in loaders):
@@ -168,7 +168,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if unaided and made_on_gpu(module, node):
         return
     started = any(worker_count(module, loader) for loader in loaders)
-    words = {"place": _PLACES[role], "consequence": _IN_WORKERS if started else _NO_WORKERS}
+    words = {"place": _PLACES[unit], "consequence": _IN_WORKERS if started else _NO_WORKERS}
     message = _NETWORK if _runs_network(module, node) else None
     yield Hit(node, words, severity=Severity.ERROR if started else None, message=message)
 

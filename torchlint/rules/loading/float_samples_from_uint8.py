@@ -113,7 +113,7 @@ from torchlint.rule import Hit, Module, Rule, keyword_argument
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.scopes import local_class
-from torchlint.semantic.data.samples import sample_role
+from torchlint.semantic.data.samples import loader_unit
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import dtypes, ops
 from torchlint.semantic.values.accelerator import on_accelerator
@@ -161,7 +161,7 @@ rule = Rule(
 
 @rule.on(cst.Return)
 def check_sample(node: cst.Return, module: Module) -> Iterator[Hit]:
-    if node.value is None or not on_accelerator(module) or sample_role(module, node) != "sample":
+    if node.value is None or not on_accelerator(module) or loader_unit(module, node) != "sample":
         return
     parts: list[cst.BaseExpression] = [node.value]
     if isinstance(node.value, (cst.Tuple, cst.List, cst.Dict)):

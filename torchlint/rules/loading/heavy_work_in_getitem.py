@@ -130,7 +130,7 @@ from torchlint.semantic.code.flow import call_sites, writes_of
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import DISPLAYS, attr_of, keyword_of, last_name
 from torchlint.semantic.data.datasets import dataset_cost, does_work, holds_samples
-from torchlint.semantic.data.samples import is_fixed, sample_role
+from torchlint.semantic.data.samples import is_fixed, loader_unit
 from torchlint.semantic.question import question
 
 _READS = regex(
@@ -199,22 +199,22 @@ def check_call(node: cst.Call, module: Module) -> Iterator[Hit]:
     reads, handle, compose = _READS.match(name), _HANDLES.match(name), _COMPOSE.match(name)
     if not (reads or handle or compose or _MODELS.search(name) or _tokenizes_text(node)):
         return
-    role = sample_role(module, node)
+    unit = loader_unit(module, node)
     function = module.function(node)
     if (
-        role in (None, "stream")
+        unit in (None, "stream")
         or function is None
         or keyword_argument(module, node, "mmap_mode") is not None
     ):
         return
-    if role == "sample" and _PARSES.match(name) and _is_own_table(module, node, function):
+    if unit == "sample" and _PARSES.match(name) and _is_own_table(module, node, function):
         yield Hit(node, {"what": f"{module.shown(node.func)}(…)"}, None, Severity.INFO, _PARSED)
     if _is_cached(module, node, function) or not all(
         _is_same_for_all(module, arg.value, function) for arg in node.args
     ):
         return
     what = f"{module.shown(node.func)}(…)"
-    words = {"what": what, "unit": f"{role}"}
+    words = {"what": what, "unit": f"{unit}"}
     severity = Severity.INFO if handle or compose else None
     if not _beside_another(module, node):
         yield Hit(node, words, severity=severity, message=_KEEP if handle else None)
@@ -274,7 +274,7 @@ def check_again(node: cst.Subscript, module: Module) -> Iterator[Hit]:
         return
     if not holds_samples(module, held) or dataset_cost(module, held) is False:
         return
-    if sample_role(module, node) != "sample" and not module.loops(node):
+    if loader_unit(module, node) != "sample" and not module.loops(node):
         return
     alike = (each for each in module.within(module.scope(node), cst.Subscript))
     if any(_makes_the_same(module, each, node) for each in alike):
@@ -303,12 +303,12 @@ def _makes_the_same(module: Module, first: cst.CSTNode, again: cst.Subscript) ->
 def check_folder(node: cst.Call, module: Module) -> Iterator[Hit]:
     listed = _listed(module, node)
     function = module.function(node)
-    if not listed or function is None or sample_role(module, node) in (None, "stream"):
+    if not listed or function is None or loader_unit(module, node) in (None, "stream"):
         return
     if all(is_fixed(module, part, function) for part in listed) and not _is_cached(
         module, node, function
     ):
-        words = {"what": f"{module.shown(node.func)}(…)", "unit": f"{sample_role(module, node)}"}
+        words = {"what": f"{module.shown(node.func)}(…)", "unit": f"{loader_unit(module, node)}"}
         yield Hit(node, words, message=_LISTED)
 
 
@@ -318,7 +318,7 @@ def check_row(node: cst.Subscript, module: Module) -> Iterator[Hit]:
     if not isinstance(frame, cst.Attribute) or frame.attr.value not in ("iloc", "loc"):
         return
     function = module.function(node)
-    if function is None or sample_role(module, node) != "sample":
+    if function is None or loader_unit(module, node) != "sample":
         return
     works = does_work(module, function)
     if works is True:
@@ -356,7 +356,7 @@ def check_rows_of(node: cst.Subscript, module: Module) -> Iterator[Hit]:
         ] if (
             function is not None
             and column.deep_equals(table)
-            and sample_role(module, node) == "sample"
+            and loader_unit(module, node) == "sample"
             and is_fixed(module, table, function)
             and not is_fixed(module, key, function)
         ):

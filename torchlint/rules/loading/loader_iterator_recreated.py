@@ -103,7 +103,7 @@ from torchlint.rule import (
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.guards import throttled
 from torchlint.semantic.code.tree import has_star, last_small
-from torchlint.semantic.data.loaders import loader_loops
+from torchlint.semantic.data.loader_flow import loader_loops
 from torchlint.semantic.data.samples import is_fixed, worker_count
 from torchlint.semantic.time.loops import LoopKind, loop_kind
 

@@ -118,8 +118,8 @@ from torchlint.rule import (
 )
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.data.expanded import expanded_in_batch
+from torchlint.semantic.data.loader_calls import makes_loader, pins_memory, works_alone
 from torchlint.semantic.data.loader_settings import lacks_pinning, pin_word
-from torchlint.semantic.data.loaders import makes_loader, pins_memory, works_alone
 from torchlint.semantic.uses.assumptions import PINNED
 
 _LOADER = "torch.utils.data.DataLoader"

@@ -152,7 +152,8 @@ from torchlint.semantic.data.datasets import (
     streams_samples,
 )
 from torchlint.semantic.data.expanded import expanded_in_batch
-from torchlint.semantic.data.loader_flow import gives_one_batch
+from torchlint.semantic.data.loader_calls import held_out, makes_loader, never_read, pins_memory
+from torchlint.semantic.data.loader_flow import gives_one_batch, loader_loops
 from torchlint.semantic.data.loader_settings import (
     is_zero_unless_given,
     lacks_pinning,
@@ -161,15 +162,7 @@ from torchlint.semantic.data.loader_settings import (
     spawned_unguarded,
     workers_word,
 )
-from torchlint.semantic.data.loaders import (
-    held_out,
-    loader_loops,
-    loader_role,
-    makes_loader,
-    moves_batches,
-    never_read,
-    pins_memory,
-)
+from torchlint.semantic.data.loaders import loader_feeds, moves_batches
 from torchlint.semantic.data.pickling import pickled
 from torchlint.semantic.time.entry_points import called_out_of_view
 from torchlint.semantic.time.loops import LoopKind, loop_kind
@@ -294,7 +287,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         or cuda_samples(module, node)
     ):
         return
-    train = loader_role(module, node) == "train" and not held_out(module, node)
+    train = loader_feeds(module, node) == "train" and not held_out(module, node)
     shuffled = severity is Severity.WARNING
     if not (train or shuffled) and (
         spawned_unguarded(module, node) or (workers is not None and _kept_at_none(module))
@@ -481,17 +474,17 @@ def _per_gpu(module: Module, workers: cst.BaseExpression | None) -> bool:
 def _severity(module: Module, node: cst.Call) -> Severity | None:
     """Return how sure it is that workers help: costly samples in training, elsewhere, or samples of
     unknown cost."""
-    cost, role = sample_cost(module, node), loader_role(module, node)
-    if cost is False or role == "other":
+    cost, feeds = sample_cost(module, node), loader_feeds(module, node)
+    if cost is False or feeds == "other":
         return None
     shuffled = arguments_of(module, node, _LOADER).value("shuffle")
-    trains = (role == "train" and not held_out(module, node)) or (
-        role == "unseen" and is_name(shuffled, "True")
+    trains = (feeds == "train" and not held_out(module, node)) or (
+        feeds == "unseen" and is_name(shuffled, "True")
     )
     if cost:
         return Severity.WARNING if trains else Severity.INFO
     moved = any(moves_batches(module, loop) for loop in loader_loops(module, node))
-    fed = role in ("train", "eval") and moved
+    fed = feeds in ("train", "eval") and moved
     return Severity.INFO if fed or in_lightning(module, node) else None
 
 

@@ -79,7 +79,8 @@ from torchlint.rule import Hit, Module, Rule, arguments_of, inferred
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.tree import has_star, is_name
 from torchlint.semantic.data.datasets import cuda_samples, sample_cost
-from torchlint.semantic.data.loaders import held_out, loader_role
+from torchlint.semantic.data.loader_calls import held_out
+from torchlint.semantic.data.loaders import loader_feeds
 from torchlint.semantic.data.samples import worker_count
 from torchlint.semantic.device.factories import factories_of
 from torchlint.semantic.time.iterations import number_of
@@ -159,9 +160,9 @@ def _gives_rows(module: Module, dataset: cst.BaseExpression) -> bool:
 
 def _trains(module: Module, loader: cst.Call, shuffled: cst.BaseExpression | None) -> bool:
     """Say whether a loader feeds the training of a program that may use a GPU."""
-    role = loader_role(module, loader)
-    train = (role == "train" and not held_out(module, loader)) or (
-        role == "unseen" and is_name(shuffled, "True")
+    feeds = loader_feeds(module, loader)
+    train = (feeds == "train" and not held_out(module, loader)) or (
+        feeds == "unseen" and is_name(shuffled, "True")
     )
     return train and not stays_on_host(module) and not trains_on_cpu(module)
 

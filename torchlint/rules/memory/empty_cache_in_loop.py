@@ -86,12 +86,12 @@ import libcst as cst
 
 from torchlint.rule import Hit, Module, Rule, Safety, Severity, Wait, deletion, keyword_argument
 from torchlint.semantic.torch import ops
+from torchlint.semantic.uses.many_runs import beside_many_waits
 from torchlint.semantic.uses.offloads import (
     LITTLE,
     frees_for_offload,
     frees_on_purpose,
 )
-from torchlint.semantic.uses.unavoidable_syncs import beside_many_waits
 
 _CALLS = ops.dotted("empties") | {
     "accelerate.utils.clear_device_cache",

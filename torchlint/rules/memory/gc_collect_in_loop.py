@@ -90,12 +90,12 @@ import libcst as cst
 from torchlint.base.regex import regex
 from torchlint.rule import Hit, Module, Remove, Rule, Safety, Severity, deletion
 from torchlint.semantic.code.text import explained
+from torchlint.semantic.uses.many_runs import beside_many_waits
 from torchlint.semantic.uses.offloads import (
     LITTLE,
     frees_for_offload,
     frees_on_purpose,
 )
-from torchlint.semantic.uses.unavoidable_syncs import beside_many_waits
 
 _CYCLES = regex(r"cycl|circular|\bleak", re.IGNORECASE)
 _NOTE = (

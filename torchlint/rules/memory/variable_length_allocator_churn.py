@@ -94,7 +94,7 @@ from torchlint.base.regex import regex
 from torchlint.rule import Hit, Module, Rule, inferred, keyword_argument
 from torchlint.semantic.code.text import mentions
 from torchlint.semantic.code.tree import is_name
-from torchlint.semantic.data.loaders import batches_go_to, loader_role
+from torchlint.semantic.data.loaders import batches_go_to, loader_feeds
 from torchlint.semantic.time.loops import LoopKind, loop_kind
 from torchlint.semantic.values.value import ACCEL, CUDA
 
@@ -171,8 +171,8 @@ def _loaders_with(module: Module, function: cst.FunctionDef) -> list[cst.Call]:
 def _only_evaluates(module: Module, node: cst.Call) -> bool:
     """Say whether all loaders that pad their batches here feed an evaluation."""
     function = module.function(node)
-    roles = {
-        loader_role(module, loader)
+    fed = {
+        loader_feeds(module, loader)
         for loader in (_loaders_with(module, function) if function is not None else ())
     }
-    return roles == {"eval"}
+    return fed == {"eval"}

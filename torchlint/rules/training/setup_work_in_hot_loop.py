@@ -315,8 +315,9 @@ def _fix(module: Module, node: cst.Call) -> Fix | None:
 
 
 def _comes_first(module: Module, node: cst.Call, loop: cst.CSTNode) -> bool:
-    """Say whether each turn of a loop comes to a call, before it uses what the call moves, which is
-    there before the loop: of a name that the loop alone binds the first turn would raise."""
+    """Say whether each iteration of a loop comes to a call, before it uses what the call moves,
+    which is there before the loop: of a name that the loop alone binds the first iteration would
+    raise."""
     moved, line = getattr(node.func, "value", node), module.statement(node) or node
     bound = definitions_of(module, moved) if isinstance(moved, cst.Name) else []
     if bound and all(module.is_within(each, loop) for each in bound):

@@ -185,7 +185,6 @@ from torchlint.rules.transfer._blocking_batch_copy.batches import (
     only_copied_back,
     waited_for,
 )
-from torchlint.rules.transfer._blocking_batch_copy.loader_sources import loaders_of_batch
 from torchlint.rules.transfer._blocking_batch_copy.made_in_step import made_in_step
 from torchlint.rules.transfer._blocking_batch_copy.overlaps import changed_later, may_overlap
 from torchlint.semantic.code.imports import name_for_module
@@ -196,16 +195,14 @@ from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.data.datasets import cuda_samples, sample_cost
 from torchlint.semantic.data.evaluated_batches import ends_in_wait, worked_on_in_batch
 from torchlint.semantic.data.expanded import expanded_in_batch
+from torchlint.semantic.data.loader_calls import makes_loader, pins_memory, works_alone
+from torchlint.semantic.data.loader_flow import feeding_loaders, loaders_of_batch
 from torchlint.semantic.data.loader_settings import pin_word
 from torchlint.semantic.data.loaders import (
     brought_by_framework,
-    feeding_loaders,
     has_loaders,
-    makes_loader,
     nobody_pins,
     nobody_works,
-    pins_memory,
-    works_alone,
 )
 from torchlint.semantic.device.transfers import TRANSFERS, certainly_tensor, is_cached, transfer_of
 from torchlint.semantic.device.uploads import upload_of
@@ -574,7 +571,7 @@ def _fix(module: Module, transfer: Transfer, pins: _Pins) -> Fix | None:
 
 
 def _is_timed(module: Module, node: cst.Call) -> bool:
-    """Say whether the turn reads a clock between a copy and the first run of a model."""
+    """Say whether the iteration reads a clock between a copy and the first run of a model."""
     clock = clock_after(module, node)
     loop = module.loop(node)
     return clock is not None and not any(

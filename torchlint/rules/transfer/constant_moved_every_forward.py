@@ -124,8 +124,8 @@ from torchlint.semantic.code.tree import links, method_called
 from torchlint.semantic.device.transfers import is_cached, transfer_of
 from torchlint.semantic.device.uploads import Upload, host_data, upload_of
 from torchlint.semantic.torch import libraries, ops
+from torchlint.semantic.uses.lasting_waits import waits_to_copy_up
 from torchlint.semantic.uses.packed_lengths import becomes_lengths
-from torchlint.semantic.uses.unavoidable_syncs import waits_to_copy_up
 
 _GLOBAL = (
     "`{name}` is a constant on the CPU that is copied to the device in every step; keep a "

@@ -152,12 +152,9 @@ from torchlint.semantic.device.transfers import TRANSFERS, is_cached, transfer_o
 from torchlint.semantic.device.uploads import tensor_data
 from torchlint.semantic.time.once import runs_once
 from torchlint.semantic.torch import ops
-from torchlint.semantic.uses.unavoidable_syncs import (
-    before_many_runs,
-    waits_before,
-    waits_besides,
-    waits_to_copy_up,
-)
+from torchlint.semantic.uses.lasting_waits import waits_to_copy_up
+from torchlint.semantic.uses.many_runs import before_many_runs
+from torchlint.semantic.uses.unavoidable_syncs import waits_before, waits_besides
 from torchlint.semantic.values.definitions_behind import functions, returned
 from torchlint.semantic.values.inferred import is_model_call
 from torchlint.semantic.values.value import CPU
@@ -497,8 +494,8 @@ def check_index(node: cst.Subscript, module: Module) -> Iterator[Hit]:
 
 
 def _indexed_before(module: Module, node: cst.Subscript) -> cst.CSTNode | None:
-    """Return another tensor of the device that the same turn indexes with what lies on the host,
-    with no run of a model between the two."""
+    """Return another tensor of the device that the same iteration indexes with what lies on the
+    host, with no run of a model between the two."""
     iteration = module.loop(node) or module.function(node)
     if iteration is None:
         return None

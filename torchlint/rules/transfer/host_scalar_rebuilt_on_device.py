@@ -108,9 +108,9 @@ from torchlint.semantic.code.tree import DISPLAYS, components, is_name, keyword_
 from torchlint.semantic.device.transfers import is_cached, transfer_of
 from torchlint.semantic.torch import dtypes, ops
 from torchlint.semantic.uses.assumptions import PATCHED, TORCH
+from torchlint.semantic.uses.lasting_waits import copied_up_beside
 from torchlint.semantic.uses.observers import scripted
 from torchlint.semantic.uses.packed_lengths import becomes_lengths
-from torchlint.semantic.uses.unavoidable_syncs import copied_up_beside
 from torchlint.semantic.values.place import named_device, of_host_argument
 from torchlint.semantic.values.value import ACCEL, CUDA
 

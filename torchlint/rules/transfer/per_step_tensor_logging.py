@@ -79,7 +79,7 @@ before what looks at it now and then: safe too, also where an object of the proj
 its meters out (`ProgressMeter(n, [losses])`) holds it. For any other meter the tensor is only a
 suggestion, and so is all of it where several functions that hand back numbers read the device in
 the same step. The note says where a clock is read behind it, and of a progress bar which other read
-the step still waits for. In a loop of at most fifty turns nothing is logged more seldom.
+the step still waits for. In a loop of at most fifty iterations nothing is logged more seldom.
 
 ## Measure
 Fifty small steps, on batches that are on the device beforehand; the logger is at its default level

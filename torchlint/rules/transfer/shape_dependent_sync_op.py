@@ -12,10 +12,10 @@ Flagged: in a step or a forward, on tensors that live on the device by evidence:
 `num_classes`, and `repeat_interleave` by a tensor without `output_size`. Reads through a boolean
 mask, `nonzero` and `masked_select` synchronise as well; they are flagged where a loop within the
 step repeats them, for each image, row or class: the host then waits once per iteration. Where the
-turn waits for another value as well, that is an `info`, and so is one whose number of elements is
-a part of the result, where all rows could be chosen from at once. Outside of such a loop the values
-are mostly needed; an `info` says where they are not: where all that becomes of what a mask selects
-is a sum, a mean or a loss, of what is computed of each element.
+iteration waits for another value as well, that is an `info`, and so is one whose number of elements
+is a part of the result, where all rows could be chosen from at once. Outside of such a loop the
+values are mostly needed; an `info` says where they are not: where all that becomes of what a mask
+selects is a sum, a mean or a loss, of what is computed of each element.
 
 ## Setup
 ```python
@@ -119,7 +119,8 @@ from torchlint.semantic.time.heat import inner_loop
 from torchlint.semantic.time.iterations import is_structural, iteration_count
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.host_loops import host_loop
-from torchlint.semantic.uses.unavoidable_syncs import iteration_waits, stays_beside, wait_that_stays
+from torchlint.semantic.uses.lasting_waits import wait_that_stays
+from torchlint.semantic.uses.unavoidable_syncs import iteration_waits, stays_beside
 
 _COPY_FIRST = (
     "the result goes to the host in any case: copy the whole before the loop, or take what the "
@@ -198,7 +199,7 @@ def check_unsized(node: cst.Call, module: Module) -> Iterator[Hit]:
 @rule.on(cst.Subscript)
 @rule.method(*SIZED_BY_VALUES)
 def check_gather(node: cst.Subscript | cst.Call, module: Module) -> Iterator[Hit]:
-    """Find a read whose size the device decides, once per turn of a loop within the step."""
+    """Find a read whose size the device decides, once per iteration of a loop within the step."""
     if not gathers(module, node):
         return
     repeated = repeated_within_step(module, node)
@@ -305,8 +306,8 @@ def _mask(module: Module, node: cst.BaseExpression) -> cst.BaseExpression | None
 
 
 def _of_row(module: Module, node: cst.BaseExpression) -> bool:
-    """Say whether the mask is computed of what the loop goes over, and of nothing that a turn makes
-    itself."""
+    """Say whether the mask is computed of what the loop goes over, and of nothing that an iteration
+    makes itself."""
     loop, mask = inner_loop(module, node), _mask(module, node)
     match loop:
         case cst.For(target, body=body) if mask is not None:

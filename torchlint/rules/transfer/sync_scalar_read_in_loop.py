@@ -513,8 +513,8 @@ def _held_anew(module: Module, first: cst.CSTNode, last: cst.BaseExpression) -> 
 
 
 def _sole_read(module: Module, node: cst.BaseExpression) -> bool:
-    """Say whether nothing else is brought to the host in the turn of a read, with which it could be
-    copied."""
+    """Say whether nothing else is brought to the host in the iteration of a read, with which it
+    could be copied."""
     loops = module.loops(node)
     iteration = next(iter(loops), module.function(node)) or module.root
     return not any(

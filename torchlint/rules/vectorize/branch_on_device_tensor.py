@@ -119,11 +119,11 @@ from torchlint.semantic.code.updates import is_step
 from torchlint.semantic.code.warned import is_warning, only_warns
 from torchlint.semantic.torch import ops
 from torchlint.semantic.torch.spelling import LOSS, called
+from torchlint.semantic.uses.dominance import in_each_iteration
 from torchlint.semantic.uses.host_elements import host_elements
 from torchlint.semantic.uses.host_loops import host_loop
 from torchlint.semantic.uses.host_needs import ends_a_loop, sizes
-from torchlint.semantic.uses.iteration_places import in_each_iteration
-from torchlint.semantic.uses.unavoidable_syncs import wait_that_stays
+from torchlint.semantic.uses.lasting_waits import wait_that_stays
 from torchlint.semantic.values.inferred import is_model_call
 from torchlint.semantic.values.place import perhaps_on_device
 

@@ -274,7 +274,7 @@ def _class_of(module: Module, node: cst.BaseExpression) -> cst.ClassDef | None:
 
 
 def _counts_iterations(module: Module, value: cst.Name) -> bool:
-    """Say whether a name is the number of a loop's turn, or is counted in it."""
+    """Say whether a name is the number of a loop's iteration, or is counted in it."""
     for made in definitions_of(module, value):
         match made:
             case cst.AugAssign(value=cst.Integer()) if module.loops(made):

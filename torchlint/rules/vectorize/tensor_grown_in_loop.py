@@ -8,9 +8,9 @@ docs, "Memory management"). With autograd on, every intermediate result also sta
 same holds for `np.append`, `np.concatenate` and `np.vstack`.
 
 Flagged: `v = torch.cat([v, part])` and its kin (`hstack`, `vstack`) in a loop of more than a few
-turns that reads `v` for nothing else. As info: the same where each iteration of a `while`, or of a
-`for` over a `range`, runs a model; the same in code that is not known to run at every
-step or batch, unless it may run once only and the loop has at most 16 turns there, and with NumPy
+iterations that reads `v` for nothing else. As info: the same where each iteration of a `while`, or
+of a `for` over a `range`, runs a model; the same in code that is not known to run at every step or
+batch, unless it may run once only and the loop has at most 16 iterations there, and with NumPy
 arrays that collect a model's results; and, in a step or a forward, `out[t] = part` in such a loop,
 where the part has a gradient: each write is a node of the graph whose backward pass copies the
 gradient of all of `out` (torch/csrc/autograd/functions/tensor.cpp, `CopySlices`).
@@ -128,7 +128,7 @@ _FACTS = ops.having("fact")
 _KEPT = regex(r"(^|_)(cache|caches|queue|past|kv|memory|bank|buffer)(_|$)")
 _FEW = 4
 _FEW_ONCE = 16
-"""Turns of a loop in code that runs once: what they copy again is nothing."""
+"""Iterations of a loop in code that runs once: what they copy again is nothing."""
 _NOTE = (
     "The parts stay alive until the loop ends; one that is changed in place later changes "
     "the result."
@@ -137,7 +137,7 @@ _NUMPY_MESSAGE = (
     "{call} in a loop copies all of {name} each time (quadratic); append to a list "
     "and join once after it."
 )
-_RUNS = "Each iteration runs a model: that counts where turns are many."
+_RUNS = "Each iteration runs a model: that counts where iterations are many."
 _WRITTEN = (
     "each `{part} = …` makes backward() copy the gradient of all of {name} (quadratic); collect "
     "the parts in a list and join them once, with torch.stack or pad_sequence."

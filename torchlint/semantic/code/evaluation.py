@@ -6,6 +6,7 @@ import libcst as cst
 
 from torchlint.semantic.code.calls import string
 from torchlint.semantic.code.conditions import Conditions
+from torchlint.semantic.code.tree import attr_of, is_name
 
 _EVALUATIONS = frozenset(
     "dev eval evaluate val valid validation test predict inference infer".split()
@@ -25,13 +26,12 @@ def untrained(conditions: Conditions, node: cst.CSTNode) -> cst.BaseExpression |
 
 def _says_untrained(test: cst.BaseExpression, needed: bool) -> bool:
     match test:
-        case cst.Attribute(cst.Name("self"), cst.Name("training")):
-            return not needed
         case cst.Comparison(
-            left,
-            [cst.ComparisonTarget(cst.Is() | cst.Equal(), cst.Name("False"))],
+            left, [cst.ComparisonTarget(cst.Is() | cst.Equal(), cst.Name("False"))]
         ):
-            return _says_untrained(left, not needed)
+            test, needed = left, not needed
+    if is_name(getattr(test, "value", None), "self") and attr_of(test) == "training":
+        return not needed
     said = _modes(test)
     if needed:
         return bool(said) and all(each.rpartition("_")[2] in _EVALUATIONS for each in said)

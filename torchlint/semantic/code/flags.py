@@ -663,15 +663,12 @@ def _argument(call: cst.Call, flag: Flag) -> cst.BaseExpression | None:
 
 def _lacks(node: cst.BaseExpression | None, text: str) -> bool:
     """Say whether something that is written out is not a text, and does not hold it either."""
-    match node:
-        case cst.SimpleString():
-            return node.raw_value != text
-        case cst.List(held) | cst.Tuple(held) | cst.Set(held):
-            return all(
-                isinstance(each.value, cst.SimpleString) and _lacks(each.value, text)
-                for each in held
-            )
-    return is_name(node, "None")
+    parts = [node]
+    if isinstance(node, (cst.List, cst.Tuple, cst.Set)):
+        parts = [each.value for each in node.elements]
+    return is_name(node, "None") or all(
+        isinstance(each, cst.SimpleString) and each.raw_value != text for each in parts
+    )
 
 
 def truth(node: cst.BaseExpression | None) -> bool | None:

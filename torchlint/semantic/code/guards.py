@@ -89,7 +89,7 @@ class Guards:
 
     def _is_step(self, test: cst.BaseExpression, branch: Sequence[cst.CSTNode]) -> bool:
         """Say whether what an interval guards is the training step itself: gradients that pile up,
-        a generator's turn. A long interval that the code spells out is rare all the same."""
+        a generator's step. A long interval that the code spells out is rare all the same."""
         if not self.updates.updates(branch):
             return False
         if not self.intervals.is_interval(test):

@@ -8,10 +8,9 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torchlint.semantic.code.names import Binding, Names, one_by_one
+from torchlint.semantic.code.names import Binding, Names, stored
 from torchlint.semantic.code.scopes import Scopes
 from torchlint.semantic.code.tree import (
-    DISPLAYS,
     Tree,
     argument_for,
     has_star,
@@ -168,8 +167,9 @@ class Instances:
                 assert isinstance(node, (cst.Assign, cst.AnnAssign, cst.AugAssign))
                 targets = [node.target] if isinstance(node, cst.AugAssign) else targets_of(node)
                 for target in targets:
-                    for each, value in _stored_attributes(target, node.value):
-                        self._stored.setdefault(each.attr.value, []).append((each, value))
+                    for each, value in stored(target, node.value):
+                        if isinstance(each, cst.Attribute):
+                            self._stored.setdefault(each.attr.value, []).append((each, value))
         family = {*self.scopes.lineage(cls), *self.scopes.subclasses(cls)}
         found = False
         for target, value in self._stored.get(name, ()):
@@ -264,15 +264,3 @@ def _wraps(value: cst.BaseExpression | None, target: cst.Attribute) -> bool:
         case cst.Call(cst.Name(), [cst.Arg(cst.Attribute() as given), *_]):
             return given.deep_equals(target)
     return False
-
-
-def _stored_attributes(
-    target: cst.BaseExpression, value: cst.BaseExpression | None
-) -> Iterator[tuple[cst.Attribute, cst.BaseExpression | None]]:
-    """Yield the attributes that an assignment stores to, with what is known to be stored."""
-    if isinstance(target, cst.Attribute):
-        yield target, value
-    elif isinstance(target, DISPLAYS):
-        values = one_by_one(target, value)
-        for element, each in zip(target.elements, values, strict=True):
-            yield from _stored_attributes(element.value, each)

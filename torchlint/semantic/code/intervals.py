@@ -312,7 +312,7 @@ def is_interval(module: Module, test: cst.CSTNode) -> bool:
 
 
 @question(
-    yes="the loop leaves itself after {answer} turns",
+    yes="the loop leaves itself after {answer} iterations",
     no="the loop counts no few iterations",
     ground=True,
 )

@@ -96,9 +96,8 @@ def _counted(tree: Tree, part: cst.Element) -> str | None:
 
 def _unwrapped(node: cst.CSTNode | None) -> cst.BaseExpression | None:
     """Return what ``iter`` and ``next`` are given."""
-    match node:
-        case cst.Call(cst.Name("iter" | "next"), [cst.Arg(inner), *_]):
-            return _unwrapped(inner)
+    while isinstance(node, cst.Call) and is_name(node.func, "iter", "next") and node.args:
+        node = node.args[0].value
     return node if isinstance(node, cst.BaseExpression) else None
 
 

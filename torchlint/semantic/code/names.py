@@ -59,6 +59,16 @@ def one_by_one(
     return [None] * len(target.elements)
 
 
+def stored(
+    target: cst.BaseExpression, value: cst.BaseExpression | None
+) -> list[tuple[cst.BaseExpression, cst.BaseExpression | None]]:
+    """Return the places that an assignment stores to, with what is known to be stored there."""
+    if not isinstance(target, DISPLAYS):
+        return [(target, value)]
+    parts = zip(target.elements, one_by_one(target, value), strict=True)
+    return [pair for part, given in parts for pair in stored(part.value, given)]
+
+
 def dotted_text(node: cst.CSTNode | None) -> str | None:
     """Return ``a.b.c`` for a chain of plain names, else None."""
     text = ""

@@ -227,7 +227,7 @@ def readers_of(module: Module, definition: cst.CSTNode, name: str) -> list[cst.N
     remember=False,
 )
 def read_after(module: Module, loop: cst.CSTNode, name: str) -> bool:
-    """Say whether a name that a loop binds may be read outside of it, with what its last turn
+    """Say whether a name that a loop binds may be read outside of it, with what its last iteration
     bound: also by a closure, or a function that shares the name, and by ``del``."""
     names = flow(module)
     for read in names.names_in(module.root, name):

@@ -1,4 +1,4 @@
-"""Classes and functions of a file: hierarchies, roles, decorators, and where autograd is off."""
+"""Classes and functions of a file: hierarchies, what each is, decorators, where autograd is off."""
 
 from __future__ import annotations
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import libcst as cst
 
-from torchlint.semantic.code.tree import DISPLAYS, Tree, attr_of, is_name
-
-if TYPE_CHECKING:
-    pass
+from torchlint.semantic.code.names import stored
+from torchlint.semantic.code.tree import Tree, attr_of, is_name
 
 Assignments = dict[str, list[cst.CSTNode]]
 """By attribute name, the expressions assigned to ``self.name``; an unpacked target stands for
@@ -45,17 +41,10 @@ def _changed_at_once(tree: Tree, target: cst.CSTNode, value: cst.CSTNode) -> str
     return None
 
 
-def _add(out: Assignments, target: cst.CSTNode, value: cst.CSTNode) -> None:
-    if isinstance(target, DISPLAYS):
-        given = value.elements if isinstance(value, DISPLAYS) else ()
-        for index, element in enumerate(target.elements):
-            _add(
-                out,
-                element.value,
-                given[index].value if len(given) == len(target.elements) else element.value,
-            )
-    elif isinstance(target, cst.Attribute) and is_name(target.value, "self"):
-        out.setdefault(target.attr.value, []).append(value)
+def _add(out: Assignments, target: cst.BaseExpression, value: cst.BaseExpression) -> None:
+    for place, given in stored(target, value):
+        if isinstance(place, cst.Attribute) and is_name(place.value, "self"):
+            out.setdefault(place.attr.value, []).append(given or place)
 
 
 def registered_buffers(tree: Tree, cls: cst.ClassDef) -> frozenset[str]:

@@ -13,7 +13,7 @@ from torchlint.semantic.code.flow import flow
 from torchlint.semantic.code.intervals import FEW_DIGITS, is_counter
 from torchlint.semantic.code.memos import differs_by_iteration, lacking, stores
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.tree import LOOPS, receiver
+from torchlint.semantic.code.tree import LOOPS, components, receiver
 from torchlint.semantic.module import Module
 
 
@@ -310,27 +310,23 @@ def _method_calls(branch: Sequence[cst.CSTNode]) -> list[cst.Call]:
 def _kept_places(test: cst.BaseExpression) -> Iterator[str | None]:
     """Yield of each alternative of a test the attribute of ``self`` that it finds to be None, or
     less than something; None for what asks anything else."""
-    match test:
-        case cst.BooleanOperation(left, cst.Or(), right):
-            yield from _kept_places(left)
-            yield from _kept_places(right)
-            return
-        case cst.Comparison(
-            place,
-            [cst.ComparisonTarget(cst.Is(), cst.Name("None"))],
-        ):
-            pass
-        case cst.Comparison(
-            place,
-            [cst.ComparisonTarget(cst.LessThan() | cst.LessThanEqual())],
-        ):
-            pass
-        case cst.Comparison(
-            comparisons=[cst.ComparisonTarget(cst.GreaterThan() | cst.GreaterThanEqual(), place)]
-        ):
-            pass
-        case _:
-            yield None
-            return
-    text = dotted_text(place) or ""
-    yield text if text.startswith("self.") else None
+    for part in components(test, cst.Or):
+        match part:
+            case (
+                cst.Comparison(
+                    place,
+                    [
+                        cst.ComparisonTarget(cst.Is(), cst.Name("None"))
+                        | cst.ComparisonTarget(cst.LessThan() | cst.LessThanEqual())
+                    ],
+                )
+                | cst.Comparison(
+                    comparisons=[
+                        cst.ComparisonTarget(cst.GreaterThan() | cst.GreaterThanEqual(), place)
+                    ]
+                )
+            ):
+                text = dotted_text(place) or ""
+                yield text if text.startswith("self.") else None
+            case _:
+                yield None

@@ -443,13 +443,7 @@ def receiver(node: E) -> E | cst.BaseExpression:
 
 def operands(test: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
     """Yield what ``and``, ``or`` and ``not`` join in a test."""
-    if isinstance(test, cst.BooleanOperation):
-        yield from operands(test.left)
-        yield from operands(test.right)
-    elif isinstance(test, cst.UnaryOperation):
-        yield from operands(test.expression)
-    else:
-        yield test
+    return components(test, cst.BooleanOperation, cst.UnaryOperation)
 
 
 def last_name(node: cst.CSTNode) -> str:
@@ -471,17 +465,17 @@ def attr_of(node: cst.CSTNode | None) -> str:
 def components(node: cst.BaseExpression, *kinds: type[cst.CSTNode]) -> Iterator[cst.BaseExpression]:
     """Yield what an expression is made of, seen through tuples, lists and the like, choices and
     operations of the kinds that are given (of operations also the kinds of their operators), in
-    order; itself where it is of none."""
+    order, of a comparison its left side; itself where it is of none."""
     todo = [node]
     while todo:
         at = todo.pop()
-        if not isinstance(at, kinds) and not isinstance(getattr(at, "operator", None), kinds):
+        if type(at) not in kinds and type(getattr(at, "operator", None)) not in kinds:
             yield at
             continue
         match at:
             case cst.BinaryOperation(left, right=right) | cst.BooleanOperation(left, right=right):
                 todo += [right, left]
-            case cst.UnaryOperation(expression=inner):
+            case cst.UnaryOperation(expression=inner) | cst.Comparison(inner):
                 todo.append(inner)
             case cst.IfExp(body=body, orelse=orelse):
                 todo += [orelse, body]

@@ -11,7 +11,7 @@ from torchlint.semantic.code.conditions import always_leaves
 from torchlint.semantic.code.decided import Decided
 from torchlint.semantic.code.names import last_part
 from torchlint.semantic.code.reaching import reaching
-from torchlint.semantic.code.tree import FUNCTIONS, OPEN, Open, last_small
+from torchlint.semantic.code.tree import FUNCTIONS, OPEN, Open, components, last_small
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 
@@ -98,13 +98,13 @@ class Unreached:
 
 def _out_of_memory(test: cst.BaseExpression) -> bool:
     """Say whether a test holds where memory ran out, by a name in it: ``if oom:``, ``oom == 1``."""
-    match test:
-        case cst.Comparison(name, [cst.ComparisonTarget(cst.Equal() | cst.Is())]):
-            test = name
-        case cst.BooleanOperation(left, cst.And(), right):
-            return _out_of_memory(left) or _out_of_memory(right)
-    last = last_part(test)
-    return _OUT_OF_MEMORY.search(last) is not None
+    for part in components(test, cst.And):
+        match part:
+            case cst.Comparison(name, [cst.ComparisonTarget(cst.Equal() | cst.Is())]):
+                part = name
+        if _OUT_OF_MEMORY.search(last_part(part)):
+            return True
+    return False
 
 
 @question(ground=True)

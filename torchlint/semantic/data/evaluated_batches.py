@@ -23,17 +23,18 @@ from torchlint.semantic.time.grades import Grade
 from torchlint.semantic.time.heat import heat_of
 from torchlint.semantic.time.loops import has_model_call
 from torchlint.semantic.torch import ops
+from torchlint.semantic.uses.dominance import runs_whenever
 from torchlint.semantic.uses.host_needs import needed_at_once, needed_by
-from torchlint.semantic.uses.iteration_places import comes_to, iteration_places, nearest
+from torchlint.semantic.uses.iteration_places import iteration_places, nearest
+from torchlint.semantic.uses.lasting_waits import wait_that_stays
 from torchlint.semantic.uses.network_waits import network_wait
 from torchlint.semantic.uses.unavoidable_syncs import (
     goes_on_elsewhere,
-    scales,
     stays_beside,
-    wait_that_stays,
     waited_before,
     waits_besides,
 )
+from torchlint.semantic.uses.waits_inside import scales
 from torchlint.semantic.values.inferred import is_model_call
 
 _EMPTIES = ops.dotted("empties")
@@ -104,7 +105,7 @@ def ends_in_wait(
     waits: Iterable[cst.BaseExpression] = (
         waits_besides(module, node, None)
         if put_off
-        else (e for e in calls if _stays(module, e, trains) and comes_to(module, e, node))
+        else (e for e in calls if _stays(module, e, trains) and runs_whenever(module, e, node))
     )
     return next(
         (
@@ -142,10 +143,10 @@ def _stays(module: Module, call: cst.Call, trains: bool) -> bool:
 def waits_anyway(
     module: Module, node: cst.CSTNode, tensor: cst.BaseExpression, *, logs: bool = False
 ) -> cst.CSTNode | None:
-    """Return what makes the host wait in the same turn whatever becomes of one read of a tensor: a
-    wait just before, a read that the host needs right beside it, what is printed or logged beside
-    it where `node` does not log itself, memory that is given back right beside it, or, where
-    nothing is trained, another wait of the same function."""
+    """Return what makes the host wait in the same iteration whatever becomes of one read of a
+    tensor: a wait just before, a read that the host needs right beside it, what is printed or
+    logged beside it where `node` does not log itself, memory that is given back right beside it,
+    or, where nothing is trained, another wait of the same function."""
     trains = heat_of(module, node).grade not in (Grade.EVAL, Grade.FORWARD)
     return (
         waited_before(module, tensor)
@@ -157,7 +158,7 @@ def waits_anyway(
 
 
 def _gives_back_beside(module: Module, node: cst.CSTNode) -> cst.BaseExpression | None:
-    """Return the call that empties the allocator's cache in each turn, with no run of a model
+    """Return the call that empties the allocator's cache in each iteration, with no run of a model
     between it and `node`: blocks are freed when the device is done."""
     calls = (each for each in iteration_places(module, node) if module.called(each) in _EMPTIES)
     return nearest(module, node, calls)
@@ -176,8 +177,8 @@ def _worked_on(module: Module, node: cst.CSTNode) -> Iterator[cst.Call]:
 
 
 def _taken_by_host(module: Module, copy: cst.Call) -> bool:
-    """Say whether code that is not torch's takes an array in its turn, and does not only collect,
-    join or count it: that could be done on the device, or after the loop."""
+    """Say whether code that is not torch's takes an array in its iteration, and does not only
+    collect, join or count it: that could be done on the device, or after the loop."""
     return goes_on_elsewhere(module, copy) and any(
         True for _ in needed_by(module, copy, _uses_array, calls=0)
     )

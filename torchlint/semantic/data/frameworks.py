@@ -29,9 +29,9 @@ def lightning_step(module: Module, node: cst.CSTNode) -> str | None:
     heat = heat_of(module, node)
     if not heat.hot or not in_lightning(module, node):
         return None
-    role = heat.why[-1].node if heat.why else None
-    role = role if isinstance(role, cst.FunctionDef) else module.function(node)
-    return role.name.value if role is not None else None
+    function = heat.why[-1].node if heat.why else None
+    function = function if isinstance(function, cst.FunctionDef) else module.function(node)
+    return function.name.value if function is not None else None
 
 
 @question(yes="`{0}` makes TrainingArguments", no="`{0}` makes no TrainingArguments")

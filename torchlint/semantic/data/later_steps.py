@@ -47,7 +47,7 @@ class Step:
     Args:
         line: its line.
         root: the name of the object.
-        kept: what it needs of its turn of the loop, with a name for each.
+        kept: what it needs of its iteration of the loop, with a name for each.
         reads: the reads among them.
         raises: whether it may raise: an index past the end, a key that lacks, a division by zero.
     """
@@ -115,7 +115,8 @@ def _runs_of(module: Module, block: cst.IndentedBlock) -> list[list[tuple[Step, 
 
 
 def _step(module: Module, line: cst.CSTNode) -> Step | None:
-    """Return the step that a line is, where its turn of the loop catches no exception around it."""
+    """Return the step that a line is, where its iteration of the loop catches no exception around
+    it."""
     if not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1:
         return None
     reads = tuple(_reads(module, line.body[0]))
@@ -257,8 +258,8 @@ def _counts(module: Module, node: cst.BaseExpression) -> bool:
 def _needed(
     module: Module, node: cst.BaseExpression, reads: Sequence[HostRead]
 ) -> Iterator[cst.BaseExpression | None]:
-    """Yield the tensors that an expression reads, and what else it needs of its turn; None where
-    that may not be the same later, or it does more than arithmetic."""
+    """Yield the tensors that an expression reads, and what else it needs of its iteration; None
+    where that may not be the same later, or it does more than arithmetic."""
     own = next((each for each in reads if each.node is node), None)
     if own is not None:
         yield own.tensor
@@ -449,8 +450,8 @@ def _is_within_shown(module: Module, shown: cst.If | LogLines | None, step: Step
 
 
 def _shown(module: Module, use: cst.CSTNode, loop: cst.CSTNode) -> cst.If | LogLines | None:
-    """Return the widest ``if`` of a loop's turn whose body runs now and then, and holds a use; else
-    the lines that log it in each turn."""
+    """Return the widest ``if`` of a loop's iteration whose body runs now and then, and holds a use;
+    else the lines that log it in each iteration."""
     found, child = None, use
     for above in module.ancestors(use):
         if above is loop:

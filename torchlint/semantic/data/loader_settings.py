@@ -27,17 +27,14 @@ from torchlint.semantic.code.tree import (
 from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.data.datasets import cuda_samples, sample_cost
 from torchlint.semantic.data.graphs import loads_graphs
-from torchlint.semantic.data.loader_flow import consumers_of, gives_one_batch
+from torchlint.semantic.data.loader_calls import derives, makes_loader, pins_memory
+from torchlint.semantic.data.loader_flow import consumers_of, gives_one_batch, loader_loops
 from torchlint.semantic.data.loaders import (
     batches_go_to,
-    derives,
     feeds_device,
-    loader_loops,
-    loader_role,
-    makes_loader,
+    loader_feeds,
     moves_batches,
     nobody_pins,
-    pins_memory,
 )
 from torchlint.semantic.device.new_memory import in_new_memory
 from torchlint.semantic.device.transfers import is_network_moved, transfer_of
@@ -284,10 +281,10 @@ def lacks_pinning(module: Module, node: cst.Call) -> bool:
     cls = module.class_of(node)
     if cls is not None and derives(module, cls):
         return nobody_pins(module) and said_somewhere(module, _brings_batches)
-    role = loader_role(module, node)
-    if role in ("train", "eval"):
+    feeds = loader_feeds(module, node)
+    if feeds in ("train", "eval"):
         return any(moves_batches(module, loop) is not None for loop in loader_loops(module, node))
-    if role != "unseen":
+    if feeds != "unseen":
         return False
     costly = sample_cost(module, node) is True and batches_go_to(module) is not None
     return costly or _beside_one_that_pins(module, node)

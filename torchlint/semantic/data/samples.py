@@ -34,7 +34,7 @@ _PURE_METHODS = frozenset(
 )
 
 
-def _own_role(module: Module, function: cst.FunctionDef) -> str | None:
+def _own_unit(module: Module, function: cst.FunctionDef) -> str | None:
     name, cls = function.name.value, module.class_of(function)
     if cls is not None and is_dataset(module, cls):
         if name in ("__getitem__", "__getitems__"):
@@ -248,20 +248,20 @@ def loaders_running(module: Module, node: cst.CSTNode) -> list[cst.Call]:
     yes="the code makes a {answer} inside of a loader",
     no="the code does not run inside of a loader",
 )
-def sample_role(module: Module, node: cst.CSTNode) -> str | None:
+def loader_unit(module: Module, node: cst.CSTNode) -> str | None:
     """Return what the code around `node` makes inside of a loader: ``sample``, ``stream``,
     ``batch``, or None.
 
-    A helper has the role of its callers, where all of them have the same.
+    A helper makes what its callers do, where all of them make the same.
     """
     function = module.function(node)
     if function is None:
         return None
-    own = _own_role(module, function)
+    own = _own_unit(module, function)
     if own is not None:
         return own
     found = {
-        sample_role(module, site)
+        loader_unit(module, site)
         for site in call_sites(module, function)
         if module.function(site) is not function
     }

@@ -219,8 +219,8 @@ def steps_counted(module: Module, loop: cst.For, line: cst.CSTNode) -> str | Non
 
 
 def _added_to(module: Module, loop: cst.For) -> Iterator[str]:
-    """Yield the names and attributes to which each turn of a loop adds 1, once, and that start as a
-    whole number."""
+    """Yield the names and attributes to which each iteration of a loop adds 1, once, and that start
+    as a whole number."""
     for line in loop.body.body:
         target = _grown(line)
         match target:
@@ -288,8 +288,8 @@ def _bound_to(module: Module, target: cst.Name) -> cst.BaseExpression | None:
 
 
 def _set_back(module: Module, loop: cst.For, name: str) -> bool:
-    """Say whether a count starts anew in each turn of a loop around this one, or there is no such
-    loop."""
+    """Say whether a count starts anew in each iteration of a loop around this one, or there is no
+    such loop."""
     outer = [each for each in module.loops(loop) if each is not loop]
     owner = module.tree.owners[loop]
     parameters = owner.params.params if isinstance(owner, cst.FunctionDef) else ()

@@ -1,5 +1,5 @@
-"""What looks at a number in each turn of the loop that reads it: a log, a record that is written, a
-plot. Then no read after the loop will do."""
+"""What looks at a number in each iteration of the loop that reads it: a log, a record that is
+written, a plot. Then no read after the loop will do."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _GROWS = frozenset(("append", "extend", "insert"))
 
 @frozen
 class Taker:
-    """What takes a value in each turn of a loop.
+    """What takes a value in each iteration of a loop.
 
     Args:
         node: the call, or the test.
@@ -42,14 +42,14 @@ class Taker:
     no="nothing is known to look at it in each iteration of the loop",
 )
 def taken_per_iteration(module: Module, node: cst.BaseExpression) -> Taker | None:
-    """Return what logs, writes, plots or asks a number in each turn of the loop that reads it: by
-    itself, in a row of numbers, or in the list that it is appended to. What does so on a condition
-    of its own is none."""
+    """Return what logs, writes, plots or asks a number in each iteration of the loop that reads it:
+    by itself, in a row of numbers, or in the list that it is appended to. What does so on a
+    condition of its own is none."""
     takers = (
         _taker(module, place)
         for each in (node, *_reads_of_list(module, node))
         for place in needed_by(module, each, _takes_each)
-        if _whenever(module, node, place)
+        if _is_unconditional(module, node, place)
     )
     return next(takers, None)
 
@@ -60,12 +60,12 @@ def taken_per_iteration(module: Module, node: cst.BaseExpression) -> Taker | Non
 )
 def host_takes_per_iteration(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether a library of the host works on a number, or a text, a file or a request is made
-    of it, in each turn of the loop that reads it."""
+    of it, in each iteration of the loop that reads it."""
     places = needed_by(module, node, host_needs)
-    return any(_whenever(module, node, place) for place in places)
+    return any(_is_unconditional(module, node, place) for place in places)
 
 
-def _whenever(module: Module, node: cst.BaseExpression, place: cst.CSTNode) -> bool:
+def _is_unconditional(module: Module, node: cst.BaseExpression, place: cst.CSTNode) -> bool:
     """Say whether a place that a value comes to has no condition of its own, nor have all calls in
     the loop of the function around it."""
     own = {test for test, _ in conditions_around(module, node)}
@@ -109,7 +109,7 @@ def _taker(module: Module, place: cst.CSTNode) -> Taker:
 
 
 def _reads_of_list(module: Module, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
-    """Yield the reads, in the turn of the loop, of the list that a value is appended to."""
+    """Yield the reads, in the iteration of the loop, of the list that a value is appended to."""
     loop, line = module.loop(node), module.small_statement(node)
     match line:
         case cst.Expr(cst.Call(cst.Attribute(kept, cst.Name(method)))) if (

@@ -179,7 +179,11 @@ def argument_reads(module: Module, name: str) -> tuple[ArgumentRead, ...]:
     out = []
     for call in module.within(function.body, cst.Call):
         found = _read_name(module, call)
-        if found is None or found[0] not in params or not _always_runs(module, call, function):
+        if (
+            found is None
+            or found[0] not in params
+            or not _runs_whenever_called(module, call, function)
+        ):
             continue
         writes = writes_of(module, function.body, found[0])
         if not any(
@@ -209,7 +213,7 @@ def _read_name(module: Module, call: cst.Call) -> tuple[str, str] | None:
     return at.value, how
 
 
-def _always_runs(module: Module, node: cst.CSTNode, function: cst.FunctionDef) -> bool:
+def _runs_whenever_called(module: Module, node: cst.CSTNode, function: cst.FunctionDef) -> bool:
     """Say whether a call of `function` with tensors comes to `node`: nothing but a test of types
     stands before it."""
     for test, needed in conditions_around(module, node, function):

@@ -66,8 +66,8 @@ def index(tree: ast.Module | None) -> Index:
 
 
 def _dotted(node: ast.expr) -> str:
-    if isinstance(node, ast.Subscript):
-        return _dotted(node.value)  # ``Generic[T]``
+    while isinstance(node, ast.Subscript):
+        node = node.value  # ``Generic[T]``
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)

@@ -251,7 +251,7 @@ class HeatMap:
 
     def _repeating(self, node: cst.CSTNode) -> Iterator[Loop]:
         """Yield the loops of the same function that repeat a node, innermost first; what stands in
-        a block that ends in ``break`` or ``return`` runs once, however often the loop turns."""
+        a block that ends in ``break`` or ``return`` runs once, however often the loop repeats."""
         child = node
         last: type[cst.CSTNode] | None = None
         for above in self.tree.ancestors(node):

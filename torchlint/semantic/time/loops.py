@@ -318,8 +318,8 @@ def steps_of(module: Module, loop: cst.CSTNode) -> list[cst.Call]:
     ground=True,
 )
 def endless(module: Module, loop: cst.CSTNode) -> bool:
-    """Say whether what a turn of a loop gives is not there for a line behind it: the turns are
-    handed out by ``yield``, or a ``while True`` has no way out but an exception."""
+    """Say whether what an iteration of a loop gives is not there for a line behind it: the
+    iterations are handed out by ``yield``, or a ``while True`` has no way out but an exception."""
     if module.contains(loop, cst.Yield):
         return True
     forever = isinstance(loop, cst.While) and module.source_of(loop.test) in ("True", "1")

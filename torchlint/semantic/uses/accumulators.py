@@ -121,7 +121,7 @@ def _seen_behind(
     module: Module, loop: cst.CSTNode, name: str, made: Iterable[cst.CSTNode | None]
 ) -> bool:
     """Say whether what a loop makes of a name is read behind it: not where the name is set anew
-    before, as by the next turn of a loop around it."""
+    before, as by the next iteration of a loop around it."""
     owner = module.tree.owners[loop]
     if isinstance(owner, cst.Module):
         inside = any(isinstance(above, LOOPS) for above in module.ancestors(loop))
@@ -291,7 +291,7 @@ def keeps_its_values(module: Module, detached: cst.BaseExpression, kept: cst.CST
     loss.
 
     A copy would; the tensor itself does where nothing changes it in place, by whatever name, and
-    nobody unknown gets it. A tensor that is older than the loop's turn (a buffer, the output of a
+    nobody unknown gets it. A tensor that is older than the iteration (a buffer, the output of a
     graph) does not.
     """
     match detached:

@@ -84,7 +84,7 @@ def frozen_names(module: Module, function: cst.CSTNode) -> dict[str, cst.CSTNode
     return {
         name: node
         for name, node in found.items()
-        if _always_runs(module, node, function)
+        if _runs_by_default(module, node, function)
         and not _is_changed(module, body, name, node)
         and all(
             _keeps_defaults(module, [node], function, call) for call in call_sites(module, function)
@@ -188,7 +188,7 @@ def _made_frozen(module: Module, cls: cst.ClassDef, used: Module) -> bool:
     for call in module.within(init.body, cst.Call):
         name = dotted_text(call.func) or ""
         helper = method_of(module, cls, name.removeprefix("self.")) if "self." in name else None
-        if helper is not None and _always_runs(module, call, init):
+        if helper is not None and _runs_by_default(module, call, init):
             names = frozen_names(module, helper)
             frozen |= {
                 each: call for each in names if not _is_changed(module, init.body, each, call)
@@ -355,7 +355,7 @@ def _default(module: Module, node: cst.CSTNode, name: str) -> str | None:
     return None
 
 
-def _always_runs(module: Module, node: cst.CSTNode, function: cst.CSTNode) -> bool:
+def _runs_by_default(module: Module, node: cst.CSTNode, function: cst.CSTNode) -> bool:
     """Say whether code runs whenever a function does, as far as its callers keep the defaults."""
     for test, needed in conditions_around(module, node, function):
         flag = test

@@ -102,8 +102,8 @@ def host_elements(module: Module, node: cst.BaseExpression) -> HostElements | No
 )
 def one_of_older(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether a tensor is taken by its position from one that is older than a loop, other than
-    one over batches, whose turns take one after the other; the loop does not write into it. So are
-    the elements of a tensor that a loop or a comprehension goes over."""
+    one over batches, whose iterations take one after the other; the loop does not write into it. So
+    are the elements of a tensor that a loop or a comprehension goes over."""
     if isinstance(node, cst.Name) and _is_element(module, node):
         return True
     loop = module.loop(node)
@@ -115,7 +115,7 @@ def one_of_older(module: Module, node: cst.BaseExpression) -> bool:
         case _:
             return False
     bound = set(module.names_in(loop.target))
-    turns = any(not bound.isdisjoint(module.names_in(each)) for each in position)
+    varies = any(not bound.isdisjoint(module.names_in(each)) for each in position)
     stored = (
         module.names_in(each.target.value)
         for each in module.within(loop.body, cst.AssignTarget)
@@ -123,7 +123,7 @@ def one_of_older(module: Module, node: cst.BaseExpression) -> bool:
     )
     made = definitions_of(module, whole)
     older = bool(made) and not any(module.is_within(each, loop) for each in made)
-    return turns and older and not any(whole.value in names for names in stored)
+    return varies and older and not any(whole.value in names for names in stored)
 
 
 def _is_element(module: Module, name: cst.Name) -> bool:

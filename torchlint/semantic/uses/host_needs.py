@@ -16,14 +16,14 @@ from torchlint.semantic.code.guards import throttled
 from torchlint.semantic.code.names import dotted_text, last_part
 from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.code.scopes import name_outside
-from torchlint.semantic.code.tree import is_name, keyword_of, last_name, last_small, method_called
+from torchlint.semantic.code.tree import is_name, keyword_of, last_name, method_called
 from torchlint.semantic.elsewhere import Definition
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import callers_outside, heat_of
 from torchlint.semantic.time.loops import LoopKind, has_model_call, loop_kind
 from torchlint.semantic.torch import libraries, ops
-from torchlint.semantic.uses.network_waits import chosen
+from torchlint.semantic.uses.dominance import is_optional, leaves_loop
 from torchlint.semantic.values.definitions_behind import functions, returned
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
@@ -132,11 +132,6 @@ def only_looks(module: Module, loop: cst.CSTNode) -> bool:
     )
 
 
-def leaves_loop(suite: cst.BaseSuite) -> bool:
-    """Say whether a block ends in ``break`` or ``return``."""
-    return isinstance(last_small(suite), (cst.Break, cst.Return))
-
-
 @question(yes="Python decides by `{0}`", no="Python decides nothing by `{0}`")
 def decides(module: Module, node: cst.CSTNode) -> bool:
     """Say whether Python chooses by a value which code runs next, also under another name, or
@@ -155,8 +150,8 @@ def decides(module: Module, node: cst.CSTNode) -> bool:
 
 @question(circular=())
 def _tests_in_iteration(module: Module, node: cst.CSTNode) -> list[cst.CSTNode]:
-    """Return the tests of a value in the turn of the loop that reads it, not behind the loop and
-    not at intervals; where a function gives it back, those of all its callers."""
+    """Return the tests of a value in the iteration of the loop that reads it, not behind the loop
+    and not at intervals; where a function gives it back, those of all its callers."""
     loops, found = set(module.loops(node)), []
     for place in destinations(module, node):
         if not loops <= {place, *module.loops(place)}:
@@ -249,16 +244,16 @@ def _tests_of_callers(module: Module, place: cst.Return) -> list[cst.CSTNode]:
     yes="`{0}` is the size of something in this very step", no="`{0}` is no size that is known of"
 )
 def sizes(module: Module, node: cst.CSTNode) -> bool:
-    """Say whether a number is a size in the turn of the loop that reads it: the `k` of a ``topk``,
-    a bound of a slice, how many turns a loop takes, or by its name the longest length; also in
-    another function of the file, or as a part of a sum that is one."""
+    """Say whether a number is a size in the iteration of the loop that reads it: the `k` of a
+    ``topk``, a bound of a slice, how many iterations a loop takes, or by its name the longest
+    length; also in another function of the file, or as a part of a sum that is one."""
     places = (node, *_sums_of(module, node))
     return any(True for place in places for _ in needed_by(module, place, _is_size, far=True))
 
 
 def _sums_of(module: Module, node: cst.CSTNode) -> Iterator[cst.Name]:
-    """Yield the reads, behind ``count += …`` and in the same turn, of a name to which a number is
-    added."""
+    """Yield the reads, behind ``count += …`` and in the same iteration, of a name to which a number
+    is added."""
     match module.small_statement(node):
         case cst.AugAssign(cst.Name(name)) as line:
             for read in readers_of(module, line, name):
@@ -289,9 +284,10 @@ Need = Callable[[Module, cst.CSTNode, cst.CSTNode], bool]
 def needed_by(
     module: Module, node: cst.CSTNode, needs: Need, calls: int = _CALLS, *, far: bool = False
 ) -> Iterator[cst.CSTNode]:
-    """Yield the places that need a value in the turn of the loop that reads it: also in a function
-    of the file that it is handed to, or behind all calls that give it back, if `far` is asked for
-    those of other files, too; for what a function of another file always does with it its call."""
+    """Yield the places that need a value in the iteration of the loop that reads it: also in a
+    function of the file that it is handed to, or behind all calls that give it back, if `far` is
+    asked for those of other files, too; for what a function of another file always does with it its
+    call."""
     loops = set(module.loops(node))
     for part, place in arrivals(module, node):
         if not loops.issubset(module.loops(place)) or module.is_within(place, node):
@@ -312,7 +308,7 @@ def _needed_further(
             needed = needed_by(where, read, needs, calls, far=far)
             if where is module:
                 yield from needed
-            elif far and any(not chosen(where, at, where.function(at)) for at in needed):
+            elif far and any(not is_optional(where, at, where.function(at)) for at in needed):
                 yield place
         return
     function = module.function(place) if isinstance(place, cst.Return) else None
@@ -470,7 +466,7 @@ def _gives_element(where: Module, function: cst.FunctionDef | cst.Lambda) -> boo
     no="no generator is known to hand out `{0}` in the step that makes it",
 )
 def yielded_out(module: Module, node: cst.CSTNode) -> bool:
-    """Say whether a generator hands a value out in the turn of the loop that makes it, here or
+    """Say whether a generator hands a value out in the iteration of the loop that makes it, here or
     behind all calls that give it back."""
     return any(True for _ in needed_by(module, node, _hands_out, far=True))
 

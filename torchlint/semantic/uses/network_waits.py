@@ -20,12 +20,12 @@ from torchlint.semantic.device.possible_waits import (
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import libraries, ops
+from torchlint.semantic.uses.dominance import is_optional
 from torchlint.semantic.values.classes import is_network
 from torchlint.semantic.values.definitions_behind import reached
 from torchlint.semantic.values.inferred import inferred
 from torchlint.semantic.values.place import on_device
 
-_BRANCHES = (cst.If, cst.IfExp, cst.Try, cst.Match)
 _READS = ops.having("reads") | {"cpu"}
 _CALLS = 3
 """Networks in networks that are looked into."""
@@ -62,24 +62,6 @@ def network_wait(module: Module, call: cst.Call) -> WaitInside | None:
     return next(_waits(module, call, frozenset(), _CALLS), None)
 
 
-@question(
-    yes="a branch decides whether `{0}` is come to",
-    no="no branch decides whether `{0}` is come to",
-    ground=True,
-    remember=False,
-)
-def chosen(module: Module, node: cst.CSTNode, within: cst.CSTNode | None) -> bool:
-    """Say whether a branch of a piece of code decides whether a place in it is come to."""
-    child = node
-    for above in module.ancestors(node):
-        if above is within:
-            break
-        if isinstance(above, _BRANCHES) and child is not getattr(above, "test", None):
-            return True
-        child = above
-    return False
-
-
 def _waits(module: Module, call: cst.Call, there: Set[str], calls: int) -> Iterator[WaitInside]:
     """Yield the waits of a call of a network, or of a method of one; `there` are the parameters
     around it that are known to lie on the device."""
@@ -94,10 +76,10 @@ def _waits(module: Module, call: cst.Call, there: Set[str], calls: int) -> Itera
     ends = [
         each
         for each in where.within(function.body, cst.Return, cst.Yield)
-        if isinstance(each, cst.Yield) or chosen(where, each, function)
+        if isinstance(each, cst.Yield) or is_optional(where, each, function)
     ]
     for node in where.within(function.body, *WAITING) if given else ():
-        if chosen(where, node, function) or any(where.before(end, node) for end in ends):
+        if is_optional(where, node, function) or any(where.before(end, node) for end in ends):
             continue
         places = [
             wait.node

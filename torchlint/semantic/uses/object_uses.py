@@ -88,7 +88,7 @@ class ObjectUse:
             asked for.
         read: the name by which that binding is read, or None.
         carried: whether a name on the way is read above its binding, so that it holds the object of
-            the turn before.
+            the iteration before.
     """
 
     way: Way
@@ -158,7 +158,7 @@ def may_follow(module: Module, use: ObjectUse, node: cst.CSTNode, origin: cst.CS
         return True
     if any(isinstance(above, cst.GeneratorExp) for above in module.ancestors(use.at)):
         return True
-    # A name that is read above its binding holds the object of the turn before.
+    # A name that is read above its binding holds the object of the iteration before.
     carried = use.reached is not None and module.before(use.at, use.reached)
     return carried or use.carried or shared_loop(module, use.at, node, origin)
 

@@ -251,9 +251,8 @@ def _plain_read(module: Module, node: cst.BaseExpression) -> HostRead | None:
 
 def _is_single(module: Module, tensor: cst.BaseExpression) -> bool:
     """Say whether a tensor has no dimension, or is the ``.data`` of one that has none."""
-    match tensor:
-        case cst.Attribute(inner, cst.Name("data")):
-            return _is_single(module, inner)
+    while isinstance(tensor, cst.Attribute) and attr_of(tensor) == "data":
+        tensor = tensor.value
     return inferred(module, tensor).rank == 0
 
 

@@ -42,8 +42,9 @@ def grown_name(statement: cst.CSTNode | None) -> str | None:
 
 @question()
 def fresh_per_iteration(module: Module, tensor: cst.BaseExpression) -> bool:
-    """Say whether a tensor is made anew in each turn of the loop, as `bound_per_iteration` says,
-    by torch's own functions or losses: what else gives one may give the same again, a buffer."""
+    """Say whether a tensor is made anew in each iteration of the loop, as `bound_per_iteration`
+    says, by torch's own functions or losses: what else gives one may give the same again, a
+    buffer."""
     if not bound_per_iteration(module, tensor):
         return False
     if not isinstance(tensor, cst.Name) or not module.loops(tensor):
@@ -63,8 +64,9 @@ def fresh_per_iteration(module: Module, tensor: cst.BaseExpression) -> bool:
 
 @question()
 def bound_per_iteration(module: Module, tensor: cst.BaseExpression) -> bool:
-    """Say whether a tensor is made anew in each turn of the loop: by a name that nothing changes in
-    place there, or as an expression that torch computes; without a loop, in each call: by torch."""
+    """Say whether a tensor is made anew in each iteration of the loop: by a name that nothing
+    changes in place there, or as an expression that torch computes; without a loop, in each call:
+    by torch."""
     iterations = module.loops(tensor)
     match tensor:
         case cst.Name() if not iterations:
@@ -93,8 +95,8 @@ def bound_per_iteration(module: Module, tensor: cst.BaseExpression) -> bool:
 
 @question(circular=False)
 def _grows_or_changes(module: Module, iteration: cst.CSTNode, name: str) -> bool:
-    """Say whether a turn of a loop adds to what a name holds, or may change it in place by one of
-    its uses."""
+    """Say whether an iteration of a loop adds to what a name holds, or may change it in place by
+    one of its uses."""
     uses = [module.parent(each) for each in reads_of(module, iteration, name)]
     return (
         any(growth_at(module, each) for each in writes_of(module, iteration, name))
@@ -165,8 +167,8 @@ def _may_change_others(module: Module, owner: cst.CSTNode) -> bool:
 def _is_named(module: Module, read: cst.CSTNode) -> bool:
     """Say whether an expression is given a name, or a place in a row or table, as it is."""
     above = module.parent(read)
-    if isinstance(above, cst.IfExp) and read is not above.test:
-        return _is_named(module, above)
+    while isinstance(above, cst.IfExp) and read is not above.test:
+        read, above = above, module.parent(above)
     return isinstance(above, _NAMING) and getattr(above, "value", None) is read
 
 
@@ -197,8 +199,8 @@ def _may_change_another(module: Module, change: cst.CSTNode) -> bool:
     no="nothing is known that changes the tensor in place in the same iteration",
 )
 def changed_below(module: Module, tensor: cst.BaseExpression) -> cst.CSTNode | None:
-    """Return what changes a tensor in place behind a read of it, in the same turn of the loop or
-    call of the function: ``loss += …``, ``loss.add_(…)``."""
+    """Return what changes a tensor in place behind a read of it, in the same iteration of the loop
+    or call of the function: ``loss += …``, ``loss.add_(…)``."""
     if not isinstance(tensor, cst.Name):
         return None
     iteration = module.loop(tensor) or module.function(tensor) or module.root
@@ -235,8 +237,8 @@ def _changed_behind(module: Module, loop: cst.CSTNode, name: str, made: list[cst
 
 
 def _fresh_and_unchanged(module: Module, read: cst.Name) -> bool:
-    """Say whether torch makes a tensor of its own before each read of a name, in the turn or the
-    call, and nothing that is known changes it in place."""
+    """Say whether torch makes a tensor of its own before each read of a name, in the iteration or
+    the call, and nothing that is known changes it in place."""
     made, iterations = definitions_of(module, read), module.loops(read)
     home = iterations[0] if iterations else module.function(read)
     if home is None or is_compiled(module, read) or _has_second_name(module, read):
@@ -262,7 +264,7 @@ def _is_written(use: ObjectUse) -> bool:
 
 def _is_fresh(module: Module, made: cst.CSTNode, name: str) -> bool:
     """Say whether an assignment binds a name to what torch has just computed: a loss, a reduction,
-    a sum, or what code that is not in view gives and the same turn back-propagates."""
+    a sum, or what code that is not in view gives and the same iteration back-propagates."""
     match made:
         case cst.Assign([cst.AssignTarget(cst.Name())], value):
             return _is_computed(module, value) or _is_back_propagated(module, made, name)
@@ -274,9 +276,9 @@ def _is_fresh(module: Module, made: cst.CSTNode, name: str) -> bool:
 
 
 def _is_back_propagated(module: Module, made: cst.Assign, name: str) -> bool:
-    """Say whether each turn of a loop back-propagates what an unknown call gives it, and lets its
-    graph go: no other turn can get the same tensor. One that a graph of CUDA computes lies where
-    the next turn's will."""
+    """Say whether each iteration of a loop back-propagates what an unknown call gives it, and lets
+    its graph go: no other iteration can get the same tensor. One that a graph of CUDA computes lies
+    where the next iteration's will."""
     loop = module.loop(made)
     if not isinstance(loop, LOOPS) or not isinstance(made.value, cst.Call):
         return False

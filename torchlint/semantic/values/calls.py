@@ -319,7 +319,7 @@ class Calls(Functions):
             return self.without_graph(same.but(device=same.device or module.device))
         first = operands[0].device if operands else None
         given = next((a.device for a in operands if a.device in (CUDA, ACCEL)), None)
-        # What is made on the host says more than the role of a parameter beside it.
+        # What is made on the host says more than what a parameter beside it is.
         host = first == CPU or (given is None and self._takes_host(node, module))
         place = module.device
         if place == CPU and (given or (operands and not host and not self._learns(module.node))):

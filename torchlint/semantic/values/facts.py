@@ -37,8 +37,8 @@ from torchlint.semantic.values import backprop, evidence, params, records
 from torchlint.semantic.values.budget import Budgeted
 from torchlint.semantic.values.interpreter import Interpreter
 from torchlint.semantic.values.parameter_uses import converted
+from torchlint.semantic.values.recognition import Recognition
 from torchlint.semantic.values.refilled import brought
-from torchlint.semantic.values.roles import Roles
 from torchlint.semantic.values.steps import Step
 from torchlint.semantic.values.value import ACCEL, CLASSES, COUNTED, UNKNOWN, Value, join, join_all
 
@@ -65,7 +65,7 @@ _DEFAULT_DEVICE = Wording(
 )
 
 
-class Values(Budgeted, Roles):
+class Values(Budgeted, Recognition):
     """Abstract values of the expressions of one file."""
 
     def __init__(self, module: Module) -> None:

@@ -10,7 +10,7 @@ import libcst as cst
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 from torchlint.semantic.values.facts import values
-from torchlint.semantic.values.parameter_uses import role_device
+from torchlint.semantic.values.parameter_uses import incoming_device
 from torchlint.semantic.values.value import Value
 
 if TYPE_CHECKING:
@@ -34,9 +34,9 @@ def returned_by(
 
 @question(ground=True, remember=False)
 def home_of_parameters(module: Module, function: cst.FunctionDef) -> str | None:
-    """Return where the tensors live that a function gets, where its role says so: a model's method,
-    a loss."""
-    return role_device(values(module), function)
+    """Return where the tensors live that a function gets, where that is known by what it is: a
+    model's method, a loss."""
+    return incoming_device(values(module), function)
 
 
 @question(ground=True, remember=False)

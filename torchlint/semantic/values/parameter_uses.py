@@ -13,7 +13,7 @@ from torchlint.base.regex import regex
 from torchlint.semantic.code.flow import Flow
 from torchlint.semantic.code.names import Names, dotted_text
 from torchlint.semantic.code.scopes import Scopes
-from torchlint.semantic.code.tree import Tree, attr_of, is_name, root_of
+from torchlint.semantic.code.tree import Tree, attr_of, components, is_name, root_of
 from torchlint.semantic.torch import ops
 from torchlint.semantic.torch.spelling import BATCH, META, OPTIONS, SPECIAL_TOKEN, called
 from torchlint.semantic.values import sharing
@@ -144,7 +144,7 @@ def used_as_sizes(code: Code, function: cst.FunctionDef) -> frozenset[str]:
     return frozenset(out)
 
 
-def role_device(code: Code, function: cst.FunctionDef, depth: int = 2) -> str | None:
+def incoming_device(code: Code, function: cst.FunctionDef, depth: int = 2) -> str | None:
     """Return `ACCEL` where tensors that come in live with a module.
 
     So they do in its methods but the constructor, in losses, and in functions and methods of a
@@ -168,7 +168,7 @@ def role_device(code: Code, function: cst.FunctionDef, depth: int = 2) -> str | 
         [code.scopes.tree.function(site) for site in code.flow.sites(function)] if depth else []
     )
     if callers and all(
-        c is not None and c is not function and role_device(code, c, depth - 1) for c in callers
+        c is not None and c is not function and incoming_device(code, c, depth - 1) for c in callers
     ):
         return ACCEL
     return None
@@ -231,7 +231,7 @@ def used_as_tensor(code: Code, function: cst.FunctionDef) -> frozenset[str]:
             out.update(each.value for each in together if isinstance(each, cst.Name))
     cls = code.scopes.tree.class_of(function) if code.tree.is_method(function) else None
     forward = code.scopes.is_module(cls) or (
-        any_torch and code.scopes.is_loss(cls) and role_device(code, function) is not None
+        any_torch and code.scopes.is_loss(cls) and incoming_device(code, function) is not None
     )
     for node in code.tree.within(function, cst.Attribute):
         if node.attr.value in _CALLED and not _is_called(code, node):
@@ -246,7 +246,7 @@ def used_as_tensor(code: Code, function: cst.FunctionDef) -> frozenset[str]:
     if forward:
         out.update(_cut(code, function), _compared(code, function, out))
     elif cls is None and any_torch and (cut := _cut(code, function)):
-        out.update(cut if role_device(code, function) is not None else ())
+        out.update(cut if incoming_device(code, function) is not None else ())
     return frozenset(out - converted(code, function))
 
 
@@ -315,17 +315,10 @@ def _cut(code: Code, function: cst.FunctionDef) -> set[str]:
     return out
 
 
-def _operands(node: cst.CSTNode) -> list[str]:
+def _operands(node: cst.BaseExpression) -> list[str]:
     """Return the plain names that arithmetic is done on: of ``(a - b[i] > 0)``, ``a``."""
-    if isinstance(node, cst.Name):
-        return [node.value]
-    if isinstance(node, cst.BinaryOperation):
-        return _operands(node.left) + _operands(node.right)
-    if isinstance(node, cst.UnaryOperation):
-        return _operands(node.expression)
-    if isinstance(node, cst.Comparison):
-        return _operands(node.left)
-    return []
+    parts = components(node, cst.BinaryOperation, cst.UnaryOperation, cst.Comparison)
+    return [each.value for each in parts if isinstance(each, cst.Name)]
 
 
 def _makes_module(name: str) -> bool:

@@ -28,9 +28,9 @@ from torchlint.semantic.torch import names as torch_names
 from torchlint.semantic.torch.spelling import CLASS, DEVICE, called
 from torchlint.semantic.values.narrowing import Told, is_other, told
 from torchlint.semantic.values.parameter_uses import (
+    incoming_device,
     moved_to_device,
     names_no_tensor,
-    role_device,
     used_as_sizes,
     used_as_tensor,
     used_by_key,
@@ -70,6 +70,13 @@ _PYTHON = frozenset(
     """list List tuple Tuple Sequence Iterable Iterator dict Dict Mapping set Set str int float bool
     Callable""".split()
 )
+_WRITTEN: dict[type, Value] = {
+    cst.Integer: INT,
+    cst.Float: FLOAT,
+    cst.SimpleString: STR,
+    cst.ConcatenatedString: STR,
+}
+"""What is known of a default that is written out."""
 
 
 class Parameters:
@@ -157,9 +164,11 @@ class Parameters:
         if site.holds_host and declared.kind in ("?", "dict"):
             item = declared.item
             return site if item is None else declared.but(item=item.but(device=CPU))
-        return self._by_role(param, declared, home, budget)
+        return self._by_function(param, declared, home, budget)
 
-    def _by_role(self, param: cst.Param, declared: Value, home: str | None, budget: int) -> Value:
+    def _by_function(
+        self, param: cst.Param, declared: Value, home: str | None, budget: int
+    ) -> Value:
         """Return what its annotation, its default, its uses and its name say of a parameter that,
         where it is a tensor, lies on a device."""
         name = param.name.value
@@ -218,7 +227,7 @@ class Parameters:
         return False
 
     def _home(self, name: str) -> str | None:
-        """Return the device on which a tensor comes in, by the role of the function."""
+        """Return the device on which a tensor comes in, by what the function is."""
         home = self._device
         return None if home and name in self._moved else home
 
@@ -476,7 +485,7 @@ class Parameters:
 
     @cached_property
     def _device(self) -> str | None:
-        return role_device(self._values, self._function)
+        return incoming_device(self._values, self._function)
 
     @cached_property
     def _moved(self) -> set[str]:
@@ -542,19 +551,9 @@ def _framework_batch(values: Values, function: cst.FunctionDef) -> str | None:
 
 
 def _default(node: cst.BaseExpression | None) -> Value:
-    if node is None:
-        return UNKNOWN
-    if isinstance(node, cst.Integer):
-        return INT
-    if isinstance(node, cst.Float):
-        return FLOAT
-    if isinstance(node, (cst.SimpleString, cst.ConcatenatedString)):
-        return STR
-    if is_name(node, "True", "False"):
-        return BOOL
     if isinstance(node, cst.UnaryOperation):
-        return _default(node.expression)
-    return UNKNOWN
+        node = node.expression
+    return BOOL if is_name(node, "True", "False") else _WRITTEN.get(type(node), UNKNOWN)
 
 
 def _host_device(node: cst.BaseExpression | None) -> Value | None:

@@ -12,7 +12,7 @@ from torchlint.rule import Module, inferred
 from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.code.tree import DISPLAYS, LOOPS, attr_of, method_called
+from torchlint.semantic.code.tree import DISPLAYS, LOOPS, attr_of, components, method_called
 from torchlint.semantic.question import question
 from torchlint.semantic.time.autograd import no_grad
 from torchlint.semantic.torch import ops
@@ -218,8 +218,4 @@ def _suites(node: cst.CSTNode) -> Iterator[cst.BaseSuite]:
 
 def _names(target: cst.BaseExpression) -> Iterator[str]:
     """Yield the names and attributes that an assignment binds."""
-    if isinstance(target, DISPLAYS):
-        for element in target.elements:
-            yield from _names(element.value)
-    elif (name := dotted_text(target)) is not None:
-        yield name
+    return filter(None, map(dotted_text, components(target, *DISPLAYS)))

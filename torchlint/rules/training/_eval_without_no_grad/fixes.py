@@ -15,7 +15,7 @@ from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import last_part
 from torchlint.semantic.code.reaching import readers_of
 from torchlint.semantic.code.text import remarked
-from torchlint.semantic.code.tree import method_called
+from torchlint.semantic.code.tree import components, method_called
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import callers_outside
 from torchlint.semantic.torch import ops
@@ -267,19 +267,18 @@ def _goes_into_block(module: Module, node: cst.Call, line: cst.SimpleStatementLi
     )
 
 
-def _is_rebound(module: Module, place: cst.BaseExpression) -> bool:
-    """Say whether a place is bound anew, or is part of a tensor that carries no graph."""
-    match place:
-        case cst.Name() | cst.Attribute():
-            return True
-        case cst.Tuple(elements) | cst.List(elements):
-            return all(_is_rebound(module, element.value) for element in elements)
-        case cst.Subscript(held):
-            value = inferred(module, held)
-            return value.kind in ("list", "dict", "ndarray") or (
-                value.tensor and value.origin == "factory" and value.grad is False
-            )
-    return False
+def _is_rebound(module: Module, target: cst.BaseExpression) -> bool:
+    """Say whether places are bound anew, or parts of a tensor that carries no graph."""
+    for place in components(target, cst.Tuple, cst.List):
+        if isinstance(place, (cst.Name, cst.Attribute)):
+            continue
+        value = inferred(module, place.value) if isinstance(place, cst.Subscript) else None
+        if value is None or not (
+            value.kind in ("list", "dict", "ndarray")
+            or (value.tensor and value.origin == "factory" and value.grad is False)
+        ):
+            return False
+    return True
 
 
 def _is_understood(module: Module, call: cst.Call) -> bool:

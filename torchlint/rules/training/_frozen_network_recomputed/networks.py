@@ -105,8 +105,8 @@ def runs_network(call: cst.Call) -> cst.Name | None:
 
 @question()
 def inputs_of(module: Module, call: cst.Call, loop: cst.For) -> set[str]:
-    """Return what a call is given in each turn of a loop over a loader: ``constant`` (the same in
-    each), ``sample`` (of the same sample the same in each epoch), ``other``."""
+    """Return what a call is given in each iteration of a loop over a loader: ``constant`` (the same
+    in each), ``sample`` (of the same sample the same in each epoch), ``other``."""
     if has_star(call):
         return {"other"}
     return {_input(module, arg.value, loop) for arg in call.args}
@@ -137,8 +137,9 @@ def _input(module: Module, node: cst.BaseExpression, loop: cst.For) -> str:
 
 
 def _stays(module: Module, name: cst.Name, loop: cst.For) -> bool:
-    """Say whether a name holds the same tensor, with the same numbers, in each turn: nothing in the
-    loop binds it, or does anything with it but hand it to networks, and nothing trains it."""
+    """Say whether a name holds the same tensor, with the same numbers, in each iteration: nothing
+    in the loop binds it, or does anything with it but hand it to networks, and nothing trains
+    it."""
     scope = module.scope(name)
     writes = writes_of(module, scope, name.value)
     if not writes or not is_fixed(module, name, loop.body):

@@ -141,7 +141,7 @@ def _by_place(module: Module, definition: cst.CSTNode, loop: cst.For) -> bool:
 
 def older_than_loops(module: Module, source: cst.BaseExpression, calls: int = 3) -> bool:
     """Say whether all loops around a copy have what is moved from before them, also around all
-    calls of the function that gets it: it is the same in each turn, and no batch."""
+    calls of the function that gets it: it is the same in each iteration, and no batch."""
     loops = module.loops(source)
     names = list(module.within(source, cst.Name))
     made = [definition for name in names for definition in definitions_of(module, name)]

@@ -45,10 +45,10 @@ def _in_training(module: Module, node: cst.CSTNode) -> bool:
     """Say whether a place runs in each training step, makes a batch, or is a part of a loss: a pass
     of a network gets what its callers have, and may have nothing to overlap with."""
     heat = heat_of(module, node)
-    role = heat.why[-1].node if heat.why else None
+    function = heat.why[-1].node if heat.why else None
     return heat.train or (
-        isinstance(role, cst.FunctionDef)
-        and (role.name.value == "__next__" or "loss" in role.name.value.lower())
+        isinstance(function, cst.FunctionDef)
+        and (function.name.value == "__next__" or "loss" in function.name.value.lower())
     )
 
 

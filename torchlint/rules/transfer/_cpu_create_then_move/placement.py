@@ -453,8 +453,8 @@ class _Region:
         return False
 
     def _follow_item_write(self, line: cst.CSTNode | None) -> None:
-        """Follow ``start[1] = 1``, in the same turn as the tensor is made: on the device that is a
-        kernel."""
+        """Follow ``start[1] = 1``, in the same iteration as the tensor is made: on the device that
+        is a kernel."""
         self._writes += 1
         if (
             not isinstance(line, cst.Assign)

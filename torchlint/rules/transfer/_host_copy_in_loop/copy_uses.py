@@ -38,8 +38,8 @@ JOINERS = frozenset(("torch.stack", "torch.cat"))
     no="nothing is known to compute with the copy in the step that makes it",
 )
 def computing_user(module: Module, whole: cst.CSTNode) -> cst.Call | None:
-    """Return the call that takes the copy in its turn, of torch or of the project, and of which the
-    result is used, and not only collected: a loss, a metric."""
+    """Return the call that takes the copy in its iteration, of torch or of the project, and of
+    which the result is used, and not only collected: a loss, a metric."""
     around = set(module.loops(whole))
     return next(
         (
@@ -120,8 +120,8 @@ def gives_elements(module: Module, copy: HostRead) -> bool:
 
 @question(remember=False)
 def is_iterated(module: Module, whole: cst.CSTNode) -> bool:
-    """Say whether a loop of the same turn goes over the copy, also beside others (``zip``), in a
-    function that takes it, or behind all calls that give it back."""
+    """Say whether a loop of the same iteration goes over the copy, also beside others (``zip``), in
+    a function that takes it, or behind all calls that give it back."""
     return isinstance(module.parent(whole), _ITERATES) or any(
         True for _ in needed_by(module, whole, _iterates, far=True)
     )
@@ -136,8 +136,8 @@ def _iterates(module: Module, _: cst.CSTNode, place: cst.CSTNode) -> bool:
     no="no code takes `{0}` but what torch has functions for",
 )
 def has_no_counterpart(module: Module, node: cst.CSTNode) -> bool:
-    """Say whether the turn that makes a copy gives it to code of which nothing is known, or for
-    which torch has no function, also in a function of the project that it is handed to."""
+    """Say whether the iteration that makes a copy gives it to code of which nothing is known, or
+    for which torch has no function, also in a function of the project that it is handed to."""
     return any(True for _ in needed_by(module, node, _works_otherwise, far=True))
 
 
@@ -175,8 +175,8 @@ def _is_known(module: Module, call: cst.Call) -> bool:
     no="nothing is known of what becomes of `{0}`",
 )
 def has_known_use(module: Module, node: cst.CSTNode) -> bool:
-    """Say whether it is known what becomes of a copy in the turn that makes it: it is kept in a
-    list or a place of an array, added up, or given to a function that torch has as well."""
+    """Say whether it is known what becomes of a copy in the iteration that makes it: it is kept in
+    a list or a place of an array, added up, or given to a function that torch has as well."""
     return any(True for _ in needed_by(module, node, _uses_it, far=True))
 
 

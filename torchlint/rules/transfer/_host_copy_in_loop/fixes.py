@@ -35,7 +35,7 @@ from torchlint.semantic.uses.accumulators import (
     reaches_line_after,
 )
 from torchlint.semantic.uses.assumptions import FRAMES, LOSSES, MEMORY, TORCH
-from torchlint.semantic.uses.network_waits import chosen
+from torchlint.semantic.uses.dominance import is_optional
 from torchlint.semantic.uses.unchanged_values import bound_per_iteration, fresh_per_iteration
 from torchlint.semantic.values.detachable import detachable
 
@@ -78,7 +78,7 @@ def parts_of(
     iterations = module.names_in(loop.target)
     chosen = module.names_in(*part.slice)
     if not chosen or not chosen <= iterations or part.value.value in iterations:
-        return None  # What the loop binds itself is another tensor in each turn.
+        return None  # What the loop binds itself is another tensor in each iteration.
     if writes_of(module, loop.body, part.value.value):
         return None
     return (loop, part.value) if _only_seen_otherwise(module, tensor) else None
@@ -138,7 +138,7 @@ def parts_fix(module: Module, copy: HostRead) -> Fix | None:
         edits.append(edit)
     before = InsertBefore(loop, f"{name} = {whole.value}.cpu()")
     # Where a branch copies parts now and then, the whole would be copied for nothing.
-    safety = Safety.SUGGESTION if chosen(module, copy.node, loop) else Safety.UNSAFE
+    safety = Safety.SUGGESTION if is_optional(module, copy.node, loop) else Safety.UNSAFE
     return Fix((before, *edits), safety, "Copy the tensor before the loop", _PARTS_NOTE)
 
 

@@ -105,9 +105,9 @@ def is_size(module: Module, node: cst.CSTNode | None) -> bool:
     no="the iterations of the loop make tensors of one size",
 )
 def sizes_differ(module: Module, loop: cst.For | cst.CompFor, body: cst.CSTNode) -> bool:
-    """Say whether each turn of a loop makes tensors of the height and width that it takes apart,
-    ``for level, (h, w) in enumerate(shapes)``, ``h, w = shapes[i]``, or of the size that a list has
-    for it: ``embed(x[i], sizes[i])``."""
+    """Say whether each iteration of a loop makes tensors of the height and width that it takes
+    apart, ``for level, (h, w) in enumerate(shapes)``, ``h, w = shapes[i]``, or of the size that a
+    list has for it: ``embed(x[i], sizes[i])``."""
     bound = module.names_in(loop.target)
     pairs: list[cst.CSTNode] = [
         element.value
@@ -143,8 +143,9 @@ def sizes_differ(module: Module, loop: cst.For | cst.CompFor, body: cst.CSTNode)
     no="the iterations of the loop list no tensors of different sizes",
 )
 def rows_differ(module: Module, loop: cst.For | cst.CompFor, body: cst.CSTNode) -> bool:
-    """Say whether each turn of a loop puts the rows that a mask chooses into a list, and nothing
-    joins the list: ``kept.append(boxes[i, mask[i]])``. No tensor holds rows of different number."""
+    """Say whether each iteration of a loop puts the rows that a mask chooses into a list, and
+    nothing joins the list: ``kept.append(boxes[i, mask[i]])``. No tensor holds rows of different
+    number."""
     if isinstance(loop, cst.CompFor):
         holder = next(a for a in module.ancestors(loop) if not isinstance(a, cst.CompFor))
         line = module.small_statement(loop)
@@ -413,7 +414,7 @@ def writes_elements(module: Module, loop: cst.For) -> bool:
     no="the loop fills no parts of rows that it has bounds for",
 )
 def fills_rows(module: Module, loop: cst.For) -> bool:
-    """Say whether each turn of a loop fills a part of one row of a tensor on the device with a
+    """Say whether each iteration of a loop fills a part of one row of a tensor on the device with a
     number, and a bound of its own says which: ``mask[i, : lengths[i]] = 1``."""
     bound = module.names_in(loop.target)
     for node in module.within(loop.body, cst.Assign):

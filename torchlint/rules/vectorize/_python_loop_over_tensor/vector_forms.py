@@ -179,7 +179,7 @@ class _Form:
         return [Remove(start) for start in self.starts]
 
     def _unseen_after(self, loop: cst.For) -> None:
-        """Refuse where a name that the last turn leaves behind is read later."""
+        """Refuse where a name that the last iteration leaves behind is read later."""
         for name in (*self.parts, self.index):
             if name and read_after(self.module, loop, name):
                 raise _UnknownError

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _NO_MODELS = ("builtins.", "torch.", "numpy.", "math.", "os.", "re.", "time.")
 
 
-class Roles:
+class Recognition:
     """The part of `Values` that judges values by the part they play."""
 
     names: Names
