@@ -258,7 +258,7 @@ def _judge(module: Module, leaves: list[cst.BaseExpression], word: str) -> Itera
 
 def _ends_its_loop(module: Module, holder: cst.CSTNode | None) -> bool:
     """Say whether a test decides whether a loop goes on, one over batches, too."""
-    if isinstance(holder, cst.If) and holder.orelse is None:
+    if isinstance(holder, cst.If):
         return module.loop(holder) is not None and _ends_in(module, holder.body, (cst.Break,))
     return isinstance(holder, cst.While) and ends_a_loop(module, holder)
 
