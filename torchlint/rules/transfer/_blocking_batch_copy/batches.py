@@ -4,6 +4,7 @@ for each."""
 from __future__ import annotations
 
 import re
+from functools import partial
 
 import libcst as cst
 
@@ -27,6 +28,7 @@ from torchlint.semantic.device.transfers import (
     transfer_of,
 )
 from torchlint.semantic.elsewhere import Definition
+from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.packed_lengths import becomes_lengths
@@ -39,6 +41,7 @@ from torchlint.semantic.values.value import CPU
 _TURNS = ops.having("turns")
 _VIEWS = ops.having("view")
 _WAITS = ops.having("waits", "method")
+_MOVES_ITSELF = regex(r"^[ \t]+def (?:to|cuda)\(self(?![^)]*(?:non_blocking|\*\*))", re.MULTILINE)
 _OWNS_DEVICE = regex(
     r"model|net|module|cfg|conf|args|opt|accelerator|fabric|trainer|engine|strategy|policy|actor"
     r"|critic|agent|coder|vae|transformer|pipe",
@@ -65,6 +68,7 @@ def blocking_move(module: Module, node: cst.Call) -> Transfer | None:
         or is_network_moved(module, transfer.source)
         or _is_scattered(transfer.source)
         or is_dgl_graph(module, transfer.source)
+        or _of_objects(module, transfer.source)
         or waited_for(module, node)
         or _asked_before(module, transfer)
         or older_than_loops(module, transfer.source)
@@ -92,6 +96,29 @@ def _from_loader(module: Module, transfer: Transfer) -> bool:
     if _aligns(module, transfer.target) or (function is not None and "loss" in function.name.value):
         return False
     return _handed_in(module, transfer.source)
+
+
+def _of_objects(module: Module, source: cst.BaseExpression) -> bool:
+    """Say whether what a loop gives beside what is moved, or that itself, has a method that no
+    tensor has, but a class of the project whose ``to`` or ``cuda`` takes no ``non_blocking``."""
+    own = module.names_in(source)
+    for loop in module.loops(source):
+        given = module.names_in(loop.target) if isinstance(loop, cst.For) else frozenset()
+        if own.isdisjoint(given):
+            continue
+        asked = {
+            method_called(call)
+            for call in module.within(loop, cst.Call)
+            if isinstance(call.func, cst.Attribute) and is_name(call.func.value, *given)
+        }
+        if any(said_somewhere(module, partial(_has_both, each)) for each in asked - ops.METHODS):
+            return True
+    return False
+
+
+def _has_both(method: str, text: str) -> bool:
+    """Say whether a file defines a method, and moves that take no ``non_blocking``."""
+    return f"def {method}(self" in text and _MOVES_ITSELF.search(text) is not None
 
 
 def _aligns(module: Module, target: cst.BaseExpression | None) -> bool:

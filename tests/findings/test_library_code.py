@@ -1,0 +1,424 @@
+"""What was said wrongly of library code: each kind in three programs, with near misses of which it
+is true."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.test_misread_programs import HEAD, found_in, marked
+
+PROGRAMS = {
+    "the last number of a list ends the decoding": """\
+@torch.no_grad()
+def decode(x, threshold):
+    scores, parts = [], []
+    for _ in range(100):
+        x = model(x)
+        parts.append(x)
+        scores.append(float(x[0].mean()))
+        if scores[-1] < threshold:
+            break
+        x = torch.cat([x, x], 1)[:, :8]
+    return parts, scores
+""",
+    "a solver that keeps its residuals": """\
+@torch.no_grad()
+def solve(x, tolerance):
+    residuals = []
+    for _ in range(1000):
+        after = model(x)
+        residuals.append((after - x).norm().item())
+        x = after
+        if residuals[-1] <= tolerance:
+            return x, residuals
+    return x, residuals
+""",
+    "a while loop that asks the last one": """\
+@torch.no_grad()
+def relax(x, tolerance):
+    errors = [1.0]
+    while errors[-1] > tolerance:
+        after = model(x)
+        errors.append((after - x).abs().max().item())
+        x = after
+    return x, errors
+""",
+    "a list of which another element is asked": """\
+@torch.no_grad()
+def decode(x, threshold):
+    scores = [1.0]
+    for _ in range(100):
+        x = model(x)
+        scores.append(float(x[0].mean()))  # TL101
+        if scores[0] < threshold:
+            break
+    return x, scores
+""",
+    "the last number of a list is only printed at the end": """\
+def train(loader):
+    losses = []
+    for x in loader:
+        loss = model(x.to(device, non_blocking=True)).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())  # TL101
+    print(losses[-1])
+    return losses
+""",
+    "a size asked of what is computed with the number": """\
+class Sigmas(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("sigmas", torch.linspace(0, 1, 1000))
+        self.register_buffer("steps", torch.arange(1000))
+
+    def forward(self, timesteps, n_dim):
+        found = [(self.steps == t).nonzero().item() for t in timesteps.to(device)]  # TL101 TL601
+        sigma = self.sigmas[found].flatten()  # TL102
+        while sigma.dim() < n_dim:
+            sigma = sigma.unsqueeze(-1)
+        return sigma
+""",
+    "parts of a batch size, which spare memory": """\
+class Similarity(nn.Module):
+    def forward(self, a, b, size: int):
+        count = a.size(0)
+        parts = (count - 1) // size + 1
+        rows = torch.arange(count, device=a.device)
+        losses = []
+        for i in range(parts):
+            here = rows[i * size : (i + 1) * size]
+            losses.append(torch.exp(a[here] @ b.T).sum(1).log())
+        return torch.cat(losses).mean()
+""",
+    "parts whose number is rounded up": """\
+class Distances(nn.Module):
+    def forward(self, x, chunk: int):
+        out = []
+        for i in range((x.shape[0] + chunk - 1) // chunk):
+            out.append((x[i * chunk : (i + 1) * chunk] @ x.T).amin(1))
+        return torch.cat(out)
+""",
+    "parts counted by a name": """\
+class Scores(nn.Module):
+    def forward(self, x, chunk: int):
+        length = x.size(0)
+        count = (length - 1) // chunk + 1
+        out = []
+        for i in range(count):
+            out.append((x[chunk * i : chunk * (i + 1)] @ x.T).softmax(-1).amax(1))
+        return torch.cat(out)
+""",
+    "rows of a batch": """\
+class Rows(nn.Module):
+    def forward(self, x):
+        out = []
+        for i in range(x.shape[0]):  # TL601
+            out.append((x[i] * x[i]).sum().sqrt())
+        return torch.stack(out)
+""",
+    "a comment above the loop says that memory is short": """\
+class Posterior(nn.Module):
+    def forward(self, psd, cov):
+        out = torch.zeros_like(psd[..., 0])
+        # one source after the other, which saves a lot of memory
+        for j in range(psd.shape[-1]):
+            out = out + psd[..., j] * cov[j]
+        return out
+""",
+    "a comment in an outer loop says so": """\
+class Posterior(nn.Module):
+    def forward(self, psd, cov, iterations: int):
+        out = torch.zeros_like(psd[..., 0])
+        for _ in range(iterations):
+            # in a loop, to avoid storing anytime in RAM the whole 6D tensor
+            out = out * 0.5
+
+            for j in range(psd.shape[-1]):
+                out = out + psd[..., j] * cov[j]
+        return out
+""",
+    "a comment as the first line of the loop": """\
+class Posterior(nn.Module):
+    def forward(self, psd, cov):
+        out = torch.zeros_like(psd[..., 0])
+        for j in range(psd.shape[-1]):
+            # low memory
+            out = out + psd[..., j] * cov[j]
+        return out
+""",
+    "a memory that is a part of the network": """\
+class Posterior(nn.Module):
+    def forward(self, psd, cov):
+        out = torch.zeros_like(psd[..., 0])
+        # read the memory of each source
+        for j in range(psd.shape[-1]):  # TL601
+            out = out + psd[..., j] * cov[j]
+        return out
+""",
+    "behind a try that returns": """\
+import gc
+
+
+def train(loader):
+    for x in loader:
+        loss = step(x.to(device, non_blocking=True))
+    return loss
+
+
+def step(x):
+    try:
+        loss = model(x).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss
+    except RuntimeError as error:
+        print(error)
+    gc.collect()
+    return torch.zeros(())
+""",
+    "behind a try that goes on": """\
+def train(loader):
+    total = 0.0
+    for x in loader:
+        try:
+            loss = model(x.to(device, non_blocking=True)).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            continue
+        except ValueError:
+            x = x[:1].to(device, non_blocking=True)
+        total += model(x).mean().item()
+    return total
+""",
+    "a helper that is called behind such a try": """\
+def train(loader):
+    for x in loader:
+        step(x.to(device, non_blocking=True))
+
+
+def step(x):
+    try:
+        loss = model(x).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return
+    except RuntimeError as error:
+        print(error)
+    settle()
+
+
+def settle():
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+""",
+    "behind a try that comes to its end": """\
+import gc
+
+
+def train(loader):
+    for x in loader:
+        try:
+            loss = model(x.to(device, non_blocking=True)).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        except ValueError as error:
+            print(error)
+        gc.collect()  # TL702
+""",
+    "a report of gradients that are dropped": """\
+def census(x):
+    model.zero_grad(set_to_none=True)
+    loss = model(x).square().mean()
+    loss.backward()
+    norms = {}
+    for name, p in model.named_parameters():
+        norms[name] = 0.0 if p.grad is None else float(p.grad.norm())
+    model.zero_grad(set_to_none=True)
+    return {"loss": float(loss), "norms": norms}
+""",
+    "dead parameters": """\
+def dead(x):
+    model(x).sum().backward()
+    found = [n for n, p in model.named_parameters() if p.grad.abs().sum() == 0]
+    optimizer.zero_grad()
+    return found
+""",
+    "one loss, and whether it has a gradient at all": """\
+def probe(x):
+    loss = model(x).square().mean()
+    loss.backward()
+    print(loss.item())
+    reached = all(p.grad is not None for p in model.parameters())
+    model.zero_grad()
+    return reached
+""",
+    "a step that empties them behind the optimizer": """\
+def advance(x):
+    loss = model(x).square().mean()
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    return loss.item()  # TL101
+""",
+    "gradients that somebody keeps": """\
+def gradients(x):
+    loss = model(x).square().mean()
+    loss.backward()
+    kept = [p.grad.clone() for p in model.parameters()]
+    model.zero_grad()
+    return kept, loss.item()  # TL101
+""",
+    "a step that waits for the scale": """\
+def advance(x, scaler):
+    loss = model(x).square().mean()
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    model.zero_grad()
+    return loss.item()  # TL101
+""",
+}
+
+
+@pytest.mark.parametrize("name", list(PROGRAMS))
+def test_it_is_said_where_it_is_right(name: str, tmp_path: Path) -> None:
+    text = HEAD + PROGRAMS[name]
+    assert found_in(tmp_path, {"main.py": text}, "main.py") == marked(text)
+
+
+CONTAINER = """\
+import torch
+
+
+class {name}:
+    def __init__(self, **tensors):
+        self.tensors = tensors
+
+    def dict(self):
+        return self.tensors
+
+    def {method}:
+        return {name}(**{{k: v.{call} for k, v in self.tensors.items()}})
+"""
+LOOP = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+from inputs import {name}
+
+device = torch.device("cuda")
+model = nn.Linear(8, 8).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def train(data):
+    loader = DataLoader(data, num_workers=4, pin_memory=True)
+    for inputs, targets in loader:
+        inputs = inputs.{call}
+        targets = targets.{call}
+        loss = (model({given}) - targets).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("method", "call", "given", "said"),
+    [
+        ("cuda(self)", "cuda()", "**inputs.dict()", False),
+        ("to(self, device)", "to(device)", "inputs.dict()['x']", False),
+        ("cuda(self, inplace: bool = False)", "cuda()", "**inputs.dict()", False),
+        ("cuda(self)", "cuda()", "inputs.view(-1, 8)", True),
+        ("cuda(self, non_blocking=False)", "cuda()", "**inputs.dict()", True),
+    ],
+)
+def test_containers_that_move_themselves(
+    method: str, call: str, given: str, said: bool, tmp_path: Path
+) -> None:
+    """A batch with a method of a class of the project, which takes no ``non_blocking``."""
+    files = {
+        "inputs.py": CONTAINER.format(name="Inputs", method=method, call=call),
+        "main.py": LOOP.format(name="Inputs", call=call, given=given),
+    }
+    assert ("TL103" in {code for _, code in found_in(tmp_path, files, "main.py")}) is said
+
+
+NET = """\
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import nn
+
+
+{record}
+    logits: torch.Tensor
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(3, 4)
+
+    def forward(self, x):
+        return Out(self.linear(x + torch.zeros(3, device=x.device)))
+"""
+PLACE = """\
+def prepare(net):
+    net.cuda()
+"""
+USE = """\
+import torch
+import torch.nn.functional as F
+
+from net import Net
+from place import prepare
+
+
+def fit(rows):
+    net = Net()
+    prepare(net)
+
+    @torch.no_grad()
+    def evaluate(count, chunk=8):
+        total = 0.0
+        for _ in range(0, count, chunk):
+            given = []
+            for _ in range(chunk):
+                given.append(rows[0])
+            out = net({given})
+            total += F.cross_entropy(out.logits, torch.tensor([1]{there})).item()
+        return total
+
+    return evaluate(96)
+"""
+
+
+@pytest.mark.parametrize(
+    ("record", "given", "there", "said"),
+    [
+        ("@dataclass\nclass Out:", "torch.tensor(given)", "", False),
+        ("@dataclass\nclass Out:", "torch.as_tensor(given)", "", False),
+        ("class Out(NamedTuple):", "torch.tensor([given])", "", False),
+        ("@dataclass\nclass Out:", "torch.tensor(given, device='cuda')", ", device='cuda'", True),
+        ("class Out(NamedTuple):", "torch.tensor(given).cuda()", ", device='cuda'", True),
+    ],
+)
+def test_a_record_of_what_a_network_computes_on_the_host(
+    record: str, given: str, there: str, said: bool, tmp_path: Path
+) -> None:
+    """A network that is given tensors of the host lies there, and so do the fields of its
+    record."""
+    use = USE.format(given=given, there=there)
+    files = {"net.py": NET.format(record=record), "place.py": PLACE, "use.py": use}
+    assert ("TL101" in {code for _, code in found_in(tmp_path, files, "use.py")}) is said
