@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.checking import check
 from tests.test_misread_programs import HEAD, found_in, marked
 
 PROGRAMS = {
@@ -294,6 +295,35 @@ def test_it_is_said_where_it_is_right(name: str, tmp_path: Path) -> None:
     assert found_in(tmp_path, {"main.py": text}, "main.py") == marked(text)
 
 
+NORMS = """\
+def step(x):
+    optimizer.zero_grad()
+    model(x).square().mean().backward()
+    total = 0.0
+    for p in model.parameters():
+        {added}
+    optimizer.step()
+    return total
+"""
+
+
+@pytest.mark.parametrize(
+    ("added", "same"),
+    [
+        ("total += p.grad.norm(2).item()", False),
+        ("total += float(p.grad.data.norm())", False),
+        ("total += torch.norm(p.grad).item()", False),
+        ("total += p.grad.norm(2).item() ** 2", True),
+        ("total += p.grad.square().sum().item()", True),
+    ],
+)
+def test_what_gives_the_sum_of_norms(added: str, same: bool) -> None:
+    """The norm of all gradients is another number than the sum of their norms."""
+    text = HEAD + NORMS.format(added=added)
+    (found,) = check(text, codes=frozenset({"TL505"})).findings
+    assert ("clip_grad_norm_" in found.message) is same
+
+
 CONTAINER = """\
 import torch
 
@@ -422,3 +452,53 @@ def test_a_record_of_what_a_network_computes_on_the_host(
     use = USE.format(given=given, there=there)
     files = {"net.py": NET.format(record=record), "place.py": PLACE, "use.py": use}
     assert ("TL101" in {code for _, code in found_in(tmp_path, files, "use.py")}) is said
+
+
+SHOWN = """\
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(3, 4)
+
+    def forward(self, x):
+        return self.linear(x)
+
+
+{guard}
+    net = Net().cuda()
+    optimizer = torch.optim.Adam(net.parameters())
+    total = 0.0
+    for step in range(1000):
+        loss = net(torch.ones(4, 3, device="cuda")).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        total += loss.item()
+    print(total)
+"""
+GUARD = 'if __name__ == "__main__":'
+WHEEL = {"pkg-1.0.dist-info/METADATA": "Name: pkg\n", "pkg-1.0.dist-info/RECORD": "pkg/net.py,,\n"}
+
+
+@pytest.mark.parametrize(
+    ("guard", "user", "said"),
+    [
+        (GUARD, {"pkg/__init__.py": "from .net import Net\n"}, False),
+        (GUARD, {"pkg/__init__.py": "", "pkg/big.py": "from pkg.net import Net\n"}, False),
+        (GUARD, {"pkg/__init__.py": "from . import net\n"}, False),
+        (GUARD, {"pkg/__init__.py": "", "pkg/big.py": "# like net\nimport torch\n"}, True),
+        ("def fit():", {"pkg/__init__.py": "from .net import Net, fit\n"}, True),
+    ],
+)
+def test_what_a_module_of_a_package_shows_when_it_is_run(
+    guard: str, user: dict[str, str], said: bool, tmp_path: Path
+) -> None:
+    """Users of a package run no guards of the files that others of it import."""
+    files = {"pkg/net.py": SHOWN.format(guard=guard), **user, **WHEEL}
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg-1.0.dist-info").mkdir()
+    assert ("TL101" in {code for _, code in found_in(tmp_path, files, "pkg/net.py")}) is said

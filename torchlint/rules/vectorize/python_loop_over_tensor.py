@@ -447,11 +447,10 @@ def _in_parts(module: Module, node: _Loop, counts: list[cst.BaseExpression]) -> 
     for part in module.within(_body(module, node), cst.Slice):
         match part.lower:
             case cst.BinaryOperation(left, cst.Multiply(), right):
-                starts = (left, right)
-            case lower:
-                starts = (lower,)
-        if any(is_name(start, *bound) for start in starts):
-            return True
+                if is_name(left, *bound) or is_name(right, *bound):
+                    return True
+            case lower if is_name(lower, *bound):
+                return True
     return False
 
 
