@@ -502,3 +502,89 @@ def test_what_a_module_of_a_package_shows_when_it_is_run(
     (tmp_path / "pkg").mkdir()
     (tmp_path / "pkg-1.0.dist-info").mkdir()
     assert ("TL101" in {code for _, code in found_in(tmp_path, files, "pkg/net.py")}) is said
+
+
+LIGHTNING = """\
+import pytorch_lightning as pl
+import torch
+from torch import nn
+
+
+class Net(pl.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(3, 1)
+        self.losses = []
+
+    def training_step(self, batch, index):
+        loss = self.linear(batch).mean()
+        self.losses.append(loss.item())
+        return loss
+
+    def configure_optimizers(self):
+        return torch.optim.Adam(self.parameters())
+
+
+if __name__ == "__main__":
+    pl.Trainer({given}).fit(Net())
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "needed", "said"),
+    [
+        ("max_epochs=3", "pytorch-lightning==1.5.0", False),
+        ("", "torch\npytorch_lightning>=1.4,<2", False),
+        ("logger=False, max_steps=9", "pytorch-lightning~=1.6.0", False),
+        ("max_epochs=3", "pytorch-lightning>=1.5.0", True),
+        ("max_epochs=3, gpus=1", "pytorch-lightning==1.5.0", True),
+        ("max_epochs=3, accelerator='auto'", "pytorch-lightning==1.9.0", True),
+        ("**options", "pytorch-lightning==1.5.0", True),
+    ],
+)
+def test_a_trainer_of_lightning_1(given: str, needed: str, said: bool, tmp_path: Path) -> None:
+    """Before version 2 a Trainer that is told of no device trains on the CPU."""
+    files = {"main.py": LIGHTNING.format(given=given), "requirements.txt": f"{needed}\n"}
+    assert ("TL901" in {code for _, code in found_in(tmp_path, files, "main.py")}) is said
+
+
+WORKER = """\
+import ray
+import torch
+from torch import nn
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+{made}
+{kind}
+        net = nn.Linear(3, 1).to(device)
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        total = 0.0
+        for x in loader:
+            loss = net(x.to(device, non_blocking=True)).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            total += loss.item()
+        return total
+"""
+ACTOR = "class Worker:\n    def fit(self, loader):"
+TASK = "def fit(loader):\n    with torch.random.fork_rng():"
+
+
+@pytest.mark.parametrize(
+    ("made", "kind", "other", "said"),
+    [
+        ("@ray.remote", ACTOR, "", False),
+        ("@ray.remote(num_cpus=2)", ACTOR, "", False),
+        ("@ray.remote", TASK, "", False),
+        ("@ray.remote(num_gpus=1)", ACTOR, "", True),
+        ("@ray.remote", ACTOR, "Worker.options(num_gpus=0.5).remote()\n", True),
+        ("@torch.enable_grad()", TASK, "", True),
+    ],
+)
+def test_a_worker_of_ray(made: str, kind: str, other: str, said: bool, tmp_path: Path) -> None:
+    """Ray hides the GPUs from what asks for none."""
+    files = {"work.py": WORKER.format(made=made, kind=kind), "main.py": f"import work\n{other}"}
+    assert ("TL101" in {code for _, code in found_in(tmp_path, files, "work.py")}) is said
