@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.checking import check
+from tests.semantic.test_broken import project_of
 from tests.test_misread_programs import HEAD, found_in, marked
+from torchlint.base.finding import Severity
 
 PROGRAMS = {
     "the last number of a list ends the decoding": """\
@@ -588,3 +590,170 @@ def test_a_worker_of_ray(made: str, kind: str, other: str, said: bool, tmp_path:
     """Ray hides the GPUs from what asks for none."""
     files = {"work.py": WORKER.format(made=made, kind=kind), "main.py": f"import work\n{other}"}
     assert ("TL101" in {code for _, code in found_in(tmp_path, files, "work.py")}) is said
+
+
+SETTINGS = "STATS = {constant}\n"
+BASE = """\
+from torch import nn
+
+import settings
+
+
+class Base(nn.Module):
+    def __init__(self, stats={default}):
+        super().__init__()
+        self.stats = {kept}
+"""
+LOSS = """\
+import torch
+
+from base import Base
+
+
+class Loss(Base):
+    def forward(self, x):
+        if self.stats:
+            self.norm = x.norm(dim=1).mean().item()
+        return x.square().mean()
+"""
+EITHER = "settings.STATS if stats is None else stats"
+
+
+@pytest.mark.parametrize(
+    ("constant", "default", "kept", "other", "said"),
+    [
+        ("False", "None", EITHER, "", False),
+        ("True", "False", "stats", "", False),
+        ("True", "None", "stats", "", False),
+        ("True", "None", EITHER, "", True),
+        ("False", "None", EITHER, "loss = Loss(stats=True)\n", True),
+        ("False", "None", EITHER, "settings.STATS = True\n", True),
+        ("False", "True", "stats", "", True),
+    ],
+)
+def test_an_option_of_a_base_in_another_file(
+    constant: str, default: str, kept: str, other: str, said: bool, tmp_path: Path
+) -> None:
+    """What a constructor keeps is off by default, and so is what stands behind it."""
+    files = {
+        "settings.py": SETTINGS.format(constant=constant),
+        "base.py": BASE.format(default=default, kept=kept),
+        "main.py": f"import settings\nfrom loss import Loss\n{other}",
+        "loss.py": LOSS,
+    }
+    project_of(tmp_path, files)
+    found = check(LOSS, codes=frozenset({"TL101"}), name="loss.py", root=str(tmp_path)).findings
+    assert [each.severity for each in found] == [Severity.WARNING if said else Severity.INFO]
+
+
+SPIKES = (
+    HEAD
+    + """\
+def train(loader):
+    for data, targets in loader:
+        data = data.to(device, non_blocking=True)
+        targets = targets.to(device, non_blocking=True)
+        {reset}
+        for step in range(data.size(0)):
+            spikes = model(data[step].unsqueeze(0))
+            loss = (spikes - targets).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+"""
+)
+
+
+@pytest.mark.parametrize(
+    ("reset", "said"),
+    [
+        ("utils.reset(model)", False),
+        ("model.reset_states()", False),
+        ("model.init_hidden(8)", False),
+        ("model.reset_parameters()", True),
+        ("meter.reset()", True),
+    ],
+)
+def test_a_network_with_a_state_takes_one_item_after_the_other(reset: str, said: bool) -> None:
+    found = check(SPIKES.format(reset=reset), codes=frozenset({"TL609"})).findings
+    assert bool(found) is said
+
+
+ROWS = """\
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+from tree import tuplefy
+
+
+class Pairs(Dataset):
+    def __init__(self, *data):
+        self.data = tuplefy(*data)
+
+    def __getitem__(self, index):
+        return self.data.iloc[index]
+
+    def __len__(self):
+        return 9
+
+
+loader = DataLoader(Pairs(torch.ones(9, 3)), num_workers=2)
+"""
+
+
+@pytest.mark.parametrize(
+    ("tree", "said"),
+    [
+        ("class Tree(tuple):\n    @property\n    def iloc(self):\n        return self\n", False),
+        ("class Tree:\n    def iloc(self):\n        return self\n", False),
+        ("class Tree:\n    iloc = None\n\n    def iloc(self, at):\n        return at\n", False),
+        ("class Tree(tuple):\n    @property\n    def rows(self):\n        return self\n", True),
+    ],
+)
+def test_rows_of_a_class_of_the_project(tree: str, said: bool, tmp_path: Path) -> None:
+    files = {"tree.py": f"{tree}\n\ndef tuplefy(*data):\n    return Tree(data)\n", "main.py": ROWS}
+    assert ("TL205" in {code for _, code in found_in(tmp_path, files, "main.py")}) is said
+
+
+MINED = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+device = torch.device("cuda")
+model = nn.Linear(8, 8).to(device)
+models = nn.ModuleList([model])
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+class Trainer:
+    def __init__(self, batches):
+        self.batches = batches
+
+    def mine(self, embeddings, labels):
+        labels = labels.to({place})
+        return (embeddings[0] * labels).sum()
+
+    def train(self):
+        for batch in self.batches:
+            x, labels = self.taken(batch)
+            loss = self.mine(self.embed(x), labels)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        ("embeddings[0].device", False),
+        ("embeddings[-1].device", False),
+        ("embeddings['anchor'].device", False),
+        ("device", True),
+        ("models[0].device", True),
+    ],
+)
+def test_a_move_to_where_a_part_of_something_is(place: str, said: bool) -> None:
+    found = check(MINED.format(place=place), codes=frozenset({"TL103"})).findings
+    assert bool(found) is said

@@ -99,7 +99,7 @@ from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import loop_sources, number_of
 from torchlint.semantic.time.loops import steps_of
 from torchlint.semantic.torch import ops
-from torchlint.semantic.uses.changed_models import changes_for_each
+from torchlint.semantic.uses.changed_models import changes_for_each, keeps_state
 from torchlint.semantic.uses.each_item import each_item, of_earlier
 from torchlint.semantic.values.classes import is_network
 from torchlint.semantic.values.inferred import is_model_call
@@ -172,7 +172,7 @@ def _at(
 ) -> Iterator[Hit]:
     bound = module.names_in(loop.target)
     sizes = any(_SIZES.search(name) for name in (*bound, last_name(loop.iter)))
-    if sizes or module.names_in(node.func) & bound:
+    if sizes or module.names_in(node.func) & bound or keeps_state(module, node.func, loop):
         return
     home = module.scope(node)
     here = isinstance(loop, cst.For) and module.scope(loop) is home

@@ -16,7 +16,14 @@ from torchlint.semantic.code.flow import call_sites, writes_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.code.scopes import name_outside
-from torchlint.semantic.code.tree import DISPLAYS, attr_of, is_name, method_called, root_of
+from torchlint.semantic.code.tree import (
+    DISPLAYS,
+    attr_of,
+    is_name,
+    last_name,
+    method_called,
+    root_of,
+)
 from torchlint.semantic.data.datasets import takes_samples
 from torchlint.semantic.data.graphs import is_dgl_graph
 from torchlint.semantic.device.host_reads import copies_around
@@ -125,10 +132,9 @@ def _aligns(module: Module, target: cst.BaseExpression | None) -> bool:
     """Say whether a move only lines two tensors up: ``x.to(self._counts.device)``."""
     if not isinstance(target, cst.Attribute) or target.attr.value != "device":
         return False
-    held = inferred(module, target.value)
-    part = isinstance(target.value, cst.Attribute) and not _OWNS_DEVICE.search(
-        target.value.attr.value
-    )
+    held, place = inferred(module, target.value), root_of(target.value, cst.Subscript)
+    part = place is not target.value or isinstance(place, cst.Attribute)
+    part = part and not _OWNS_DEVICE.search(last_name(place))
     return held.tensor or (held.kind == "?" and part)
 
 
