@@ -172,14 +172,16 @@ def _at(
 ) -> Iterator[Hit]:
     bound = module.names_in(loop.target)
     sizes = any(_SIZES.search(name) for name in (*bound, last_name(loop.iter)))
-    if sizes or module.names_in(node.func) & bound or keeps_state(module, node.func, loop):
+    if sizes or module.names_in(node.func) & bound:
         return
     home = module.scope(node)
     here = isinstance(loop, cst.For) and module.scope(loop) is home
     place: cst.CSTNode = loop if here else node
     alike = here and _alike(module, item, loop)
     opens = any(_OPENS.search(module.source(each)) for each in (home, module.scope(loop)))
-    if not alike and opens and not mentions(module, _SIZED):
+    if (not alike and opens and not mentions(module, _SIZED)) or keeps_state(
+        module, node.func, loop
+    ):
         return
     words, severity = {"call": module.shown(node.func)}, None if alike else Severity.INFO
     if isinstance(item, cst.Subscript) and _is_slice(module, item) and _in_forward(module, node):

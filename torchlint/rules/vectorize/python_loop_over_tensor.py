@@ -321,9 +321,11 @@ def _found(module: Module, node: _Loop) -> str:
     message = _row(module, node, body)
     if not message or not only_tensor_work(module, body) or sizes_differ(module, node, body):
         return ""
-    if rows_differ(module, node, body) or spares_memory(module, node):
+    if rows_differ(module, node, body):
         return ""
-    return message if isinstance(node, cst.CompFor) or independent_rounds(module, node) else ""
+    if not isinstance(node, cst.CompFor) and not independent_rounds(module, node):
+        return ""
+    return "" if spares_memory(module, node) else message
 
 
 def _only_asked(module: Module, node: _Loop) -> bool:

@@ -46,7 +46,7 @@ def not_used(module: Module, node: cst.CSTNode) -> tuple[Why, ...]:
     fails; nothing where it may be used."""
     if fails := cannot_run(module, node):
         return fails
-    if shows_module(module, node):
+    if "__main__" in module.text and shows_module(module, node):
         return (Why("it only shows, when the file is run, what others import of it", node),)
     name = unused(module, node)
     if name is None:

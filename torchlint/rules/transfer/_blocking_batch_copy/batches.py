@@ -75,11 +75,11 @@ def blocking_move(module: Module, node: cst.Call) -> Transfer | None:
         or is_network_moved(module, transfer.source)
         or _is_scattered(transfer.source)
         or is_dgl_graph(module, transfer.source)
-        or _of_objects(module, transfer.source)
         or waited_for(module, node)
         or _asked_before(module, transfer)
         or older_than_loops(module, transfer.source)
         or _brings_back(module, transfer)
+        or _of_objects(module, transfer.source)
     ):
         return None
     return None if changed_later(module, transfer.source) else transfer
@@ -108,24 +108,33 @@ def _from_loader(module: Module, transfer: Transfer) -> bool:
 def _of_objects(module: Module, source: cst.BaseExpression) -> bool:
     """Say whether what a loop gives beside what is moved, or that itself, has a method that no
     tensor has, but a class of the project whose ``to`` or ``cuda`` takes no ``non_blocking``."""
+    if not said_somewhere(module, _moves_itself):
+        return False
     own = module.names_in(source)
     for loop in module.loops(source):
         given = module.names_in(loop.target) if isinstance(loop, cst.For) else frozenset()
         if own.isdisjoint(given):
             continue
         asked = {
-            method_called(call)
-            for call in module.within(loop, cst.Call)
-            if isinstance(call.func, cst.Attribute) and is_name(call.func.value, *given)
+            method_called(module.method_call(each))
+            for name in given
+            for each in module.tree.named(name)
+            if module.is_within(each, loop)
         }
-        if any(said_somewhere(module, partial(_has_both, each)) for each in asked - ops.METHODS):
+        if any(
+            said_somewhere(module, partial(_has_both, each)) for each in asked - ops.METHODS - {""}
+        ):
             return True
     return False
 
 
 def _has_both(method: str, text: str) -> bool:
     """Say whether a file defines a method, and moves that take no ``non_blocking``."""
-    return f"def {method}(self" in text and _MOVES_ITSELF.search(text) is not None
+    return f"def {method}(self" in text and _moves_itself(text)
+
+
+def _moves_itself(text: str) -> bool:
+    return ("def to(" in text or "def cuda(" in text) and _MOVES_ITSELF.search(text) is not None
 
 
 def _aligns(module: Module, target: cst.BaseExpression | None) -> bool:
