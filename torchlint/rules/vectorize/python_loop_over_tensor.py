@@ -217,6 +217,8 @@ def check(node: _Loop, module: Module) -> Iterator[Hit]:
     found = _found(module, node)
     if not found or any(_says_it(module, outer, node) for outer in _outer(module, node)):
         return
+    if spares_memory(module, node):
+        return
     few = found is _MASKS and _listed(module, node)
     severity = Severity.INFO if few or is_compiled(module, node) else None
     place = node if isinstance(node, cst.For) else _holder(module, node)
@@ -323,9 +325,7 @@ def _found(module: Module, node: _Loop) -> str:
         return ""
     if rows_differ(module, node, body):
         return ""
-    if not isinstance(node, cst.CompFor) and not independent_rounds(module, node):
-        return ""
-    return "" if spares_memory(module, node) else message
+    return message if isinstance(node, cst.CompFor) or independent_rounds(module, node) else ""
 
 
 def _only_asked(module: Module, node: _Loop) -> bool:

@@ -22,7 +22,7 @@ _CHANGES = regex(
     r"patch|edit|steer\w*|hooks?|insert|replace|swap|reset|update|ablate|interven\w*)(_|$)"
 )
 _RESETS = regex(
-    r"^_*(reset(?!_param|_peak)\w*|(init|clear|zero|detach)\w*_(hidden|states?|mem\w*))$"
+    r"\b_*(reset(?!_param|_peak)\w*|(init|clear|zero|detach)\w*_(hidden|states?|mem\w*))\b"
 )
 _FACTS = ("device", "dtype", "config", "generation_config")
 _HANDED = ("zip", "enumerate", "list", "dict")
@@ -52,7 +52,7 @@ def keeps_state(module: Module, model: cst.BaseExpression, loop: cst.CSTNode) ->
     """Say whether a network goes through a loop with a state of its own, which its function resets
     before the loop, ``net.reset()``, ``reset_states(net)``: each item follows the one before."""
     known = {module.source_of(model)}
-    return any(
+    return _RESETS.search(module.text) is not None and any(
         _RESETS.search(last_name(call.func)) is not None
         and module.before(call, loop)
         and any(
