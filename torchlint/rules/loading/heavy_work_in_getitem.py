@@ -131,6 +131,7 @@ from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import DISPLAYS, attr_of, keyword_of, last_name
 from torchlint.semantic.data.datasets import dataset_cost, does_work, holds_samples
 from torchlint.semantic.data.samples import is_fixed, loader_unit
+from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.question import question
 
 _READS = regex(
@@ -320,6 +321,8 @@ def check_row(node: cst.Subscript, module: Module) -> Iterator[Hit]:
     function = module.function(node)
     if function is None or loader_unit(module, node) != "sample":
         return
+    if said_somewhere(module, _has_rows):
+        return
     works = does_work(module, function)
     if works is True:
         return
@@ -422,6 +425,11 @@ def _folder(pieces: list[cst.BaseExpression | str]) -> list[cst.BaseExpression] 
             folder, component = [*folder, *component], []
         wild = wild or bool(rest)
     return folder if wild else None
+
+
+def _has_rows(text: str) -> bool:
+    """Say whether a file has a class with rows of its own, which are no table's of pandas."""
+    return "def iloc(" in text
 
 
 def _is_first(module: Module, node: cst.Subscript, function: cst.FunctionDef) -> bool:

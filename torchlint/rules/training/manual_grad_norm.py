@@ -85,7 +85,7 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.rule import Hit, Module, Rule, Severity
-from torchlint.semantic.code.tree import COMPREHENSIONS, is_name, method_called
+from torchlint.semantic.code.tree import COMPREHENSIONS, is_name, last_name, method_called
 from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.time.step_overhead import over_parameters
 from torchlint.semantic.torch import ops
@@ -107,6 +107,10 @@ _KEEPS_GRAPH = regex(r"create_graph\s*=\s*(?!False)")
 _KERNELS = (
     "hand-written gradient norm runs several kernels per parameter; use "
     "torch.nn.utils.clip_grad_norm_."
+)
+_PLAIN_SUM = (
+    "hand-written sum of gradient norms reads one scalar per parameter; add the norms up on the "
+    "device (torch.stack(torch._foreach_norm(grads)).sum()) and read that once."
 )
 _FINITE = (
     "testing every gradient for NaN reads from the device once per parameter; test the "
@@ -160,7 +164,7 @@ def _norm(
         return
     read = next((r for part in parts if (r := _read(module, part)) is not None), None)
     if read is not None:
-        yield Hit(read)
+        yield Hit(read, message=None if _sums_squares(module, parts) else _PLAIN_SUM)
     elif not (said_somewhere(module, _keeps_graph) and not graph_fate(module, node).ended):
         yield Hit(node, message=_KERNELS, severity=Severity.INFO)
 
@@ -189,12 +193,22 @@ def _is_grad(module: Module, node: cst.BaseExpression, name: str) -> bool:
 
 def _is_squared(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether an expression takes a norm, or the sum of squares."""
-    calls = [c.func for c in module.within(node, cst.Call)]
-    words = {f.attr.value for f in calls if isinstance(f, cst.Attribute)}
-    words |= {f.value for f in calls if isinstance(f, cst.Name)}
-    operations = module.within(node, cst.BinaryOperation)
-    power = any(isinstance(b.operator, (cst.Power, cst.Multiply)) for b in operations)
-    return bool(words & _NORMS) or ("sum" in words and (power or bool(words & _SQUARES)))
+    words = _called(module, node)
+    return bool(words & _NORMS) or ("sum" in words and _sums_squares(module, [node]))
+
+
+def _sums_squares(module: Module, parts: list[cst.BaseExpression]) -> bool:
+    """Say whether expressions square something, as a norm of all does: the sum of norms is another
+    number."""
+    return any(
+        isinstance(each.operator, (cst.Power, cst.Multiply))
+        for part in parts
+        for each in module.within(part, cst.BinaryOperation)
+    ) or any(_called(module, part) & _SQUARES for part in parts)
+
+
+def _called(module: Module, node: cst.BaseExpression) -> set[str]:
+    return {last_name(call.func) for call in module.within(node, cst.Call)}
 
 
 def _read(module: Module, node: cst.BaseExpression) -> cst.Call | None:

@@ -200,8 +200,8 @@ def check_unsized(node: cst.Call, module: Module) -> Iterator[Hit]:
 @rule.method(*SIZED_BY_VALUES)
 def check_gather(node: cst.Subscript | cst.Call, module: Module) -> Iterator[Hit]:
     """Find a read whose size the device decides, once per iteration of a loop within the step."""
-    if not gathers(module, node):
-        return
+    if not gathers(module, node) or method_called(module.method_call(node)) == "item":
+        return  # The read of what it finds is the finding.
     repeated = repeated_within_step(module, node)
     ends = () if repeated else folded_into(module, node)
     if not repeated and (not ends or stays_beside(module, node) is not None):

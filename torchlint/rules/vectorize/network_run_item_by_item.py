@@ -99,7 +99,7 @@ from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import loop_sources, number_of
 from torchlint.semantic.time.loops import steps_of
 from torchlint.semantic.torch import ops
-from torchlint.semantic.uses.changed_models import changes_for_each
+from torchlint.semantic.uses.changed_models import changes_for_each, keeps_state
 from torchlint.semantic.uses.each_item import each_item, of_earlier
 from torchlint.semantic.values.classes import is_network
 from torchlint.semantic.values.inferred import is_model_call
@@ -179,7 +179,9 @@ def _at(
     place: cst.CSTNode = loop if here else node
     alike = here and _alike(module, item, loop)
     opens = any(_OPENS.search(module.source(each)) for each in (home, module.scope(loop)))
-    if not alike and opens and not mentions(module, _SIZED):
+    if (not alike and opens and not mentions(module, _SIZED)) or keeps_state(
+        module, node.func, loop
+    ):
         return
     words, severity = {"call": module.shown(node.func)}, None if alike else Severity.INFO
     if isinstance(item, cst.Subscript) and _is_slice(module, item) and _in_forward(module, node):

@@ -135,6 +135,7 @@ from torchlint.semantic.torch import ops
 from torchlint.semantic.torch.spelling import BATCH_SIZE, called
 from torchlint.semantic.uses.elements import asked_for_type, one_tensor
 from torchlint.semantic.uses.host_loops import host_loop
+from torchlint.semantic.uses.offloads import spares_memory
 from torchlint.semantic.values.accelerator import on_accelerator
 from torchlint.semantic.values.definitions_behind import functions
 from torchlint.semantic.values.operations import operation_of
@@ -215,6 +216,8 @@ rule = Rule(
 def check(node: _Loop, module: Module) -> Iterator[Hit]:
     found = _found(module, node)
     if not found or any(_says_it(module, outer, node) for outer in _outer(module, node)):
+        return
+    if spares_memory(module, node):
         return
     few = found is _MASKS and _listed(module, node)
     severity = Severity.INFO if few or is_compiled(module, node) else None
@@ -404,8 +407,7 @@ def _counted(module: Module, node: _Loop) -> Iterator[cst.Name]:
         counts = _ranged(module, goes.iterated)
         sized = any(is_size(module, count) or _is_batch(count) for count in counts)
         sized = sized or _by_column(module, node)
-        in_parts = len(counts) == _WITH_STEP and _starts_slices(module, node)
-        if isinstance(goes.target, cst.Name) and sized and not in_parts:
+        if isinstance(goes.target, cst.Name) and sized and not _in_parts(module, node, counts):
             yield goes.target
     match node.target, node.iter:
         case cst.Tuple([cst.Element(cst.Name() as index), _]), cst.Call(
@@ -431,12 +433,27 @@ def _by_column(module: Module, node: _Loop) -> bool:
     )
 
 
-def _starts_slices(module: Module, node: _Loop) -> bool:
-    """Say whether slices begin at a loop's number: with a step between the numbers they are parts
-    of many elements, ``x[start:end]``."""
+def _in_parts(module: Module, node: _Loop, counts: list[cst.BaseExpression]) -> bool:
+    """Say whether slices begin at a loop's number, or a multiple of it, and there is a step between
+    the numbers, or their count is a size by that of parts: these are of many elements,
+    ``x[start:end]``, ``x[i * size : (i + 1) * size]`` for ``(n - 1) // size + 1`` of them."""
+    if not counts:
+        return False
+    made = sole_definition(module, counts[-1]) or counts[-1]
+    if len(counts) != _WITH_STEP and not any(
+        isinstance(each.operator, (cst.FloorDivide, cst.Divide))
+        for each in module.within(made, cst.BinaryOperation)
+    ):
+        return False
     bound = {name.value for name in _bound(module, node)}
-    lowers = (part.lower for part in module.within(_body(module, node), cst.Slice))
-    return any(is_name(lower, *bound) for lower in lowers)
+    for part in module.within(_body(module, node), cst.Slice):
+        match part.lower:
+            case cst.BinaryOperation(left, cst.Multiply(), right):
+                if is_name(left, *bound) or is_name(right, *bound):
+                    return True
+            case lower if is_name(lower, *bound):
+                return True
+    return False
 
 
 def _indexed(module: Module, index: cst.Name, body: cst.CSTNode) -> str:

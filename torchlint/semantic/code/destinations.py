@@ -43,6 +43,8 @@ _PARTS = (
 )
 _TESTS = (cst.If, cst.While, cst.IfExp)
 _SEVERAL = ops.having("several") | ops.having("several-with-more")
+_TRAITS = frozenset("shape size dim ndim dtype device".split())
+"""What is known of a tensor without its values."""
 _NAMES = 4
 """Further names that a value may be given."""
 
@@ -133,7 +135,9 @@ def _asks_no_value(node: cst.CSTNode) -> bool:
     """Say whether a node asks which object there is, or for a size, not what it holds:
     ``x is None``, ``len(x)``, ``x.shape``."""
     match node:
-        case cst.Call(cst.Name("len")) | cst.Attribute(attr=cst.Name("shape" | "size")):
+        case cst.Call(cst.Name("len")):
+            return True
+        case cst.Attribute(attr=cst.Name(asked)) if asked in _TRAITS:
             return True
     operators = (each.operator for each in getattr(node, "comparisons", ()))
     return any(isinstance(operator, (cst.Is, cst.IsNot)) for operator in operators)
@@ -175,6 +179,18 @@ def _reads(
                 for read in later
                 if module.before(above, read) and not module.is_within(read, above)
             ]
+        case cst.Expr(cst.Call(cst.Attribute(cst.Name(name), cst.Name("append")), [cst.Arg()])):
+            later = reads_of(module, module.scope(above), name)
+            tests = [each.test for each in module.loops(above) if isinstance(each, cst.While)]
+            return [
+                read
+                for read in later
+                if _is_last(module, read)
+                and (
+                    module.before(above, read)
+                    or any(module.is_within(read, test) for test in tests)
+                )
+            ]
         case cst.For(target, iterated) if iterated is child:
             names = _carriers(module, target, iterated)
             return [read for name in names for read in _named(module, above.body, name)]
@@ -184,6 +200,17 @@ def _reads(
             reads = [_named(module, holder, name) for name in names] if holder is not None else []
             return [read for each in reads for read in each if not module.is_within(read, target)]
     return []
+
+
+def _is_last(module: Module, read: cst.CSTNode) -> bool:
+    """Say whether a read of a list takes its last element: ``losses[-1]``."""
+    match module.parent(read):
+        case cst.Subscript(
+            holder,
+            [cst.SubscriptElement(cst.Index(cst.UnaryOperation(cst.Minus(), cst.Integer("1"))))],
+        ):
+            return holder is read
+    return False
 
 
 def _carriers(module: Module, target: cst.BaseExpression, iterated: cst.CSTNode) -> list[str]:

@@ -18,7 +18,7 @@ from torchlint.semantic.code.flow import call_sites, escapes
 from torchlint.semantic.code.left_out import TESTED
 from torchlint.semantic.code.named_tests import names
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.scopes import own_method
+from torchlint.semantic.code.scopes import own_method, scopes
 from torchlint.semantic.code.tree import components, last_name, positional_parameters
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -97,9 +97,14 @@ def _switched_off(module: Module, test: cst.BaseExpression, needed: bool) -> boo
     place, wanted = _asked_place(test, needed)
     if isinstance(place, cst.Attribute) and _is_never_on(module, place, wanted):
         return True
-    path, _, name = (module.name(test) or "").rpartition(".")
-    home = module.outside.file(path) if needed and path else None
-    text = home.text if home is not None else ""
+    return needed and _constant_off(module, test)
+
+
+def _constant_off(module: Module, node: cst.BaseExpression) -> bool:
+    """Say whether an expression is a constant of another file that is off, and that nothing in the
+    project turns on."""
+    path, _, name = (module.name(node) or "").rpartition(".")
+    text = module.outside.text_of(path) if path else ""
     values = re.findall(rf"^{name}\s*(?::[^=\n]+)?=(?!=)\s*(\w+)\s*(?:#.*)?$", text, re.MULTILINE)
     bound = re.findall(rf"^\s*(?:global\b.*\b)?{name}\b\s*(?:[:=](?!=)|$)", text, re.MULTILINE)
     turned = functools.partial(_turned_on, name, _ON)
@@ -148,6 +153,8 @@ def _is_never_on(module: Module, place: cst.Attribute, wanted: str) -> bool:
     if cls is None or dotted_text(place.value) != "self":
         return _stays_off(module, name, wanted, declared=False)
     values = list(given_to(module.tree, cls, name))
+    if not values:
+        return _inherits_off(module, cls, name, wanted)
     if len(values) == 1 and (asked := _asked_by_name(values[0])) is not None:
         option, default = asked
         return _is_off(default, wanted) and all(
@@ -165,6 +172,41 @@ def _is_never_on(module: Module, place: cst.Attribute, wanted: str) -> bool:
         and all(_stays_off(module, each, wanted, declared=True) for each in {name, *handed})
         and all(_stays_off(module, each, wanted, declared=False) for each in options)
     )
+
+
+def _inherits_off(module: Module, cls: cst.ClassDef, name: str, wanted: str) -> bool:
+    """Say whether a class of another file, of which a class is made, gives it an attribute that is
+    not what is wanted by default, and nothing else in the project gives it that."""
+    for base in scopes(module).family_outside(cls):
+        home = module.outside.module_of(base)
+        classes = home.nodes(cst.ClassDef) if home is not None else ()
+        theirs = next((each for each in classes if each.name.value == base.name), None)
+        values = list(given_to(home.tree, theirs, name)) if home and theirs else []
+        if home is not None and values:
+            turned = functools.partial(_turned_on_elsewhere, name, wanted, home.text)
+            return (
+                all(_is_off_there(home, each, wanted) for each in values)
+                and not turned(module.text)
+                and module.outside.others_say(turned) is False
+            )
+    return False
+
+
+def _is_off_there(home: Module, value: cst.BaseExpression, wanted: str) -> bool:
+    """Say whether what a constructor keeps is not what is wanted: by the default of a parameter, or
+    a constant of another file where that is None."""
+    match value:
+        case cst.IfExp(
+            cst.Comparison(cst.Name() as param, [cst.ComparisonTarget(cst.Is(), cst.Name("None"))]),
+            fallback,
+            given,
+        ) if given.deep_equals(param) and _default(home, param) == "None":
+            return _is_off(home.source_of(fallback), wanted) or _constant_off(home, fallback)
+    return _is_off(_default(home, value), wanted)
+
+
+def _turned_on_elsewhere(name: str, wanted: str, home: str, text: str) -> bool:
+    return text != home and _turned_on(name, wanted, text)
 
 
 def _asked_by_name(value: cst.BaseExpression) -> tuple[str, str] | None:

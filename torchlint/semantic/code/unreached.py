@@ -42,7 +42,7 @@ class Unreached:
 
         That is in a ``raise``, the message of an ``assert``, an ``except`` block, a block that ends
         in ``raise``, or one where the test says that memory ran out; behind a ``return`` of its
-        block, or where a constant decides that another branch runs.
+        block, or a ``try`` that ends in one, or where a constant decides that another branch runs.
         """
         return self.tree.climbed(node, self._unreached, self._is_unreached)
 
@@ -83,6 +83,8 @@ class Unreached:
         """Say whether a statement always leaves its block."""
         if isinstance(line, cst.If):
             return always_leaves(line.body) and self._decided.truth(line.test) is True
+        if type(line) is cst.Try:
+            return always_leaves(line.body)  # What stands behind it runs after an exception.
         return always_leaves(line) or self._fails(last_small(line))
 
     def _fails(self, node: cst.CSTNode | None) -> bool:

@@ -12,9 +12,10 @@ from torchlint.base.regex import regex
 from torchlint.base.remembered import remembered
 from torchlint.semantic.code.flow import flow
 from torchlint.semantic.code.names import dotted_text, last_part
-from torchlint.semantic.code.tree import FUNCTIONS, LOOPS
+from torchlint.semantic.code.tree import FUNCTIONS, LOOPS, attr_of, method_called
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
+from torchlint.semantic.torch import ops
 
 _OPTIMIZER = regex(
     r"(^|[._])(\w*optim\w*|opt|opts|opt_\w+|\w+_opt|solver|sgd|adam\w*)(\[.*)?$", re.IGNORECASE
@@ -37,6 +38,11 @@ _COLLECTION = regex(
     r"|\w*param(eter)?s|schedulers|models|modules|layers|heads|scalers|grads)$",
     re.IGNORECASE,
 )
+
+
+_LEARNS = regex(r"step|update|learn|minimi|optimi")
+_LOOKS = ops.having("reduce") | {"abs", "norm"}
+"""What a report asks of a gradient."""
 
 
 class Updates:
@@ -155,7 +161,8 @@ class Updates:
             fits = any(
                 last_part(call.func) == "LBFGS" for call in self.tree.within(function, cst.Call)
             )
-            found = bool(self.steps(function)) and not fits
+            steps = self.steps(function)
+            found = bool(steps) and not fits and not self._drops_gradients(function, steps)
             if not found and depth and not fits:
                 found = any(
                     self.is_step_function(callee, depth - 1)
@@ -165,6 +172,24 @@ class Updates:
                 )
             self._step_functions[key] = found
         return self._step_functions[key]
+
+    def _drops_gradients(self, function: cst.CSTNode, steps: list[cst.Call]) -> bool:
+        """Say whether a function empties the gradients that its backward pass makes before anything
+        learns from them: it only looks at them."""
+        order, calls = self.tree.order, list(self.tree.within(function, cst.Call))
+        emptied = any(
+            method_called(each) == "zero_grad" and order[each] > order[steps[-1]] for each in calls
+        )
+        return (
+            emptied
+            and not any(_LEARNS.search(last_part(each.func)) for each in calls)
+            and all(
+                isinstance(above := self.tree.parents[each], (cst.Comparison, cst.ComparisonTarget))
+                or attr_of(above) in _LOOKS
+                for each in self.tree.within(function, cst.Attribute)
+                if each.attr.value == "grad"
+            )
+        )
 
     def is_whole(self, function: cst.CSTNode) -> bool:
         """Say whether steps of a function, outside of any loop, are all that there are, where

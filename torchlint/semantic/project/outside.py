@@ -499,13 +499,19 @@ class Outside:
 
     def file(self, dotted: str) -> Module | None:
         """Return the analysis of the other file of the project that a module's name stands for."""
-        found = (
-            self.project.definitions.imported(self.path, dotted)
-            if self.project is not None
-            else None
-        )
-        theirs = isinstance(found, Definition) and found.path != self.path
-        return self._facts(found) if isinstance(found, Definition) and theirs else None
+        found = self._imported(dotted)
+        return self._facts(found) if found is not None else None
+
+    def text_of(self, dotted: str) -> str:
+        """Return the text of the other file that a module's name stands for; empty for others."""
+        found = self._imported(dotted)
+        return (self.text(found) or "") if found is not None else ""
+
+    def _imported(self, dotted: str) -> Definition | None:
+        if self.project is None:
+            return None
+        found = self.project.definitions.imported(self.path, dotted)
+        return found if isinstance(found, Definition) and found.path != self.path else None
 
     def text(self, definition: Definition) -> str | None:
         """Return the text of a definition's file."""

@@ -8,6 +8,7 @@ import functools
 import itertools
 import re
 from collections.abc import Iterator, Sequence
+from pathlib import PurePath
 
 import libcst as cst
 
@@ -15,7 +16,7 @@ from torchlint.base.regex import regex
 from torchlint.semantic.code.failures import fails_at_top
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import scopes
-from torchlint.semantic.code.text import defines, has_main_guard, uncommented
+from torchlint.semantic.code.text import defines, has_main_guard, in_main_guard, uncommented
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
 
@@ -90,6 +91,35 @@ def _needs(small: cst.CSTNode) -> Iterator[tuple[str, tuple[str, ...]]]:
             yield "." * len(small.relative) + (dotted_text(small.module) or ""), parts
         case cst.Import(names):
             yield from ((dotted_text(each.name) or "", ()) for each in names)
+
+
+@question(
+    yes="it shows what a module of a package does, under the guard of a file that others import",
+    no="it shows no module of a package",
+)
+def shows_module(module: Module, node: cst.CSTNode) -> bool:
+    """Say whether a node stands under ``if __name__ == "__main__":`` in a file of a package that is
+    installed, and that another file imports for the networks in it: a demonstration, which the
+    users of the package never run."""
+    return (
+        in_main_guard(module, node)
+        and module.outside.in_package()
+        and (module.outside.of_library() or module.outside.offered())
+        and any(scopes(module).is_module(each) for each in module.nodes(cst.ClassDef))
+        and module.outside.others_say(functools.partial(_imports, PurePath(module.path).stem))
+        is True
+    )
+
+
+def _imports(stem: str, text: str) -> bool:
+    """Say whether a file that is no test imports a module, or from it."""
+    found = stem in text and re.search(
+        rf"^[ \t]*(from[ \t]+[\w.]*\b{stem}[ \t]+import|import[ \t].*\b{stem}\b"
+        rf"|from[ \t]+[\w.]+[ \t]+import[ \t].*\b{stem}\b)",
+        text,
+        re.MULTILINE,
+    )
+    return bool(found) and _TESTED.search(text) is None
 
 
 _OF_CLASS = frozenset(("__init__", "forward", "__call__"))

@@ -25,7 +25,7 @@ from torchlint.semantic.code.scopes import name_outside, scopes
 from torchlint.semantic.code.tree import COMPREHENSIONS, FUNCTIONS, LOOPS, OPEN, SUITES, Loop, Open
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
-from torchlint.semantic.time.entry_points import broken_import, uncalled, unused
+from torchlint.semantic.time.entry_points import broken_import, shows_module, uncalled, unused
 from torchlint.semantic.time.grades import COLD, Caller, Grade, Heat, Why
 from torchlint.semantic.time.iterations import iteration_count
 from torchlint.semantic.time.loops import LoopKind, loops
@@ -46,6 +46,8 @@ def not_used(module: Module, node: cst.CSTNode) -> tuple[Why, ...]:
     fails; nothing where it may be used."""
     if fails := cannot_run(module, node):
         return fails
+    if "__main__" in module.text and shows_module(module, node):
+        return (Why("it only shows, when the file is run, what others import of it", node),)
     name = unused(module, node)
     if name is None:
         return ()

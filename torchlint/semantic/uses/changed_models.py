@@ -21,6 +21,9 @@ _CHANGES = regex(
     r"(^|_)(set|load|add|delete|enable|disable|merge|unmerge|fuse|unfuse|register|remove|apply|inject|"
     r"patch|edit|steer\w*|hooks?|insert|replace|swap|reset|update|ablate|interven\w*)(_|$)"
 )
+_RESETS = regex(
+    r"\b_*(reset(?!_param|_peak)\w*|(init|clear|zero|detach)\w*_(hidden|states?|mem\w*))\b"
+)
 _FACTS = ("device", "dtype", "config", "generation_config")
 _HANDED = ("zip", "enumerate", "list", "dict")
 _SAME = ("requires_grad_", "share_memory_")
@@ -38,6 +41,24 @@ def changes_for_each(module: Module, model: cst.BaseExpression, text: cst.BaseEx
     values = [each.value for each in made if isinstance(each, cst.Assign)]
     return any(each_item(module, value) for value in values) or any(
         _changes(module, region, name) for region, name in regions_of(module, text, model)
+    )
+
+
+@question(
+    yes="the state that `{0}` keeps is reset before the loop",
+    no="nothing resets a state of `{0}` before the loop",
+)
+def keeps_state(module: Module, model: cst.BaseExpression, loop: cst.CSTNode) -> bool:
+    """Say whether a network goes through a loop with a state of its own, which its function resets
+    before the loop, ``net.reset()``, ``reset_states(net)``: each item follows the one before."""
+    known = {module.source_of(model)}
+    return _RESETS.search(module.text) is not None and any(
+        _RESETS.search(last_name(call.func)) is not None
+        and module.before(call, loop)
+        and any(
+            _is_part(module, each, known) for each in (call.func, *(arg.value for arg in call.args))
+        )
+        for call in module.within(module.scope(loop), cst.Call)
     )
 
 

@@ -12,7 +12,7 @@ from torchlint.semantic.code.destinations import Place, destinations
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import base_names
 from torchlint.semantic.code.text import explained
-from torchlint.semantic.code.tree import root_of
+from torchlint.semantic.code.tree import LOOPS, root_of
 from torchlint.semantic.device.host_reads import host_copy
 from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.module import Module
@@ -45,6 +45,13 @@ _SPARES = regex(
 )
 """What a comment says of a copy that spares the device's memory."""
 _HOST = regex(r"\b(cpu|host|ram)\b", re.IGNORECASE)
+_TOO_MUCH = regex(
+    r"\b(sav|spar|limit|avoid|reduc|less|low|out of|fit|exceed|too much)\w*\W+(\w+\W+){0,4}"
+    r"(memory|v?ram)\b"
+    r"|\boom\b|\bmemory[ -](usage|effici|consum|footprint|issue|reason|limit)",
+    re.IGNORECASE,
+)
+"""What a comment says of a loop that keeps the whole out of memory."""
 _STATE = regex(r"state_?dict(\(\))?\.items$", re.IGNORECASE)
 _REPLAY = regex(r"replay|(memory|experience)_?(buffer|pool|bank)?$", re.IGNORECASE)
 _TAKES = regex(r"_?(push|add|store|append|insert|put|remember|save|record|cache)")
@@ -124,6 +131,21 @@ def frees_on_purpose(module: Module, node: cst.CSTNode) -> bool:
     at = next((number for number, each in enumerate(lines) if each is line), 0)
     near = [line, *lines[max(at - _NEAR, 0) : at]]
     return any(explained(module, each, _SAYS_MEMORY) for each in near)
+
+
+@question(
+    yes="a comment says that the loop spares memory", no="no comment says that a loop spares memory"
+)
+def spares_memory(module: Module, loop: cst.CSTNode) -> bool:
+    """Say whether a comment above a loop, or above the first line in it, says that all at once
+    would take too much memory; also at a loop around it."""
+    if _TOO_MUCH.search(module.text) is None:
+        return False
+    around = (each for each in (loop, *module.loops(loop)) if isinstance(each, LOOPS))
+    lines = [line for each in around for line in (each, *each.body.body[:1])]
+    above = [each for line in lines for each in getattr(line, "leading_lines", ())]
+    said = " ".join(each.comment.value for each in above if each.comment is not None)
+    return _TOO_MUCH.search(said) is not None
 
 
 def _of_state(module: Module, copy: cst.Call) -> bool:

@@ -14,8 +14,9 @@ from torchlint.semantic.code.failures import only_itself
 from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.scopes import scopes
 from torchlint.semantic.code.text import MAIN, has_main_guard
-from torchlint.semantic.code.tree import is_name
+from torchlint.semantic.code.tree import is_name, keyword_of
 from torchlint.semantic.code.updates import is_step
+from torchlint.semantic.code.versions import before_lightning_2
 from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.elsewhere import Definition
 from torchlint.semantic.module import Module
@@ -98,6 +99,15 @@ _MODEL = regex(r"^[^\S\n]*class\s+\w+\(.*Module\b", re.MULTILINE)
 _TRAINER = "lightning.Trainer"
 TRAINERS = partial(library.gives, _TRAINER)
 """What makes one has one of these names."""
+_KEEPS_PLACE = frozenset(
+    """accumulate_grad_batches benchmark callbacks check_val_every_n_epoch checkpoint_callback
+    default_root_dir deterministic enable_checkpointing enable_model_summary enable_progress_bar
+    fast_dev_run gradient_clip_val limit_test_batches limit_train_batches limit_val_batches
+    log_every_n_steps logger max_epochs max_steps min_epochs num_sanity_val_steps overfit_batches
+    profiler progress_bar_refresh_rate reload_dataloaders_every_n_epochs
+    resume_from_checkpoint val_check_interval weights_summary""".split()
+)
+"""Arguments of a Trainer that say nothing of where it trains: on the CPU before Lightning 2."""
 _SWITCHES = (".set_gpu_mode", "set_gpu_mode")
 _RUNS_ALWAYS = regex(r"(async\s+)?def\b|with\b|if\s+__name__\b")
 
@@ -335,10 +345,15 @@ def _uses_cuda(text: str) -> bool:
 
 @question(ground=True)
 def trains_on_cpu(module: Module) -> bool:
-    """Whether every Lightning ``Trainer`` of the file is told to stay on the CPU."""
+    """Whether every Lightning ``Trainer`` of the file is told to stay on the CPU, or, before
+    Lightning 2, to go nowhere else."""
     every = lightning_trainers(module)
     return bool(every) and all(
-        string(keyword_argument(module, call, "accelerator")) == "cpu" for call in every
+        string(keyword_argument(module, call, "accelerator")) == "cpu"
+        or (
+            all(keyword_of(arg) in _KEEPS_PLACE for arg in call.args) and before_lightning_2(module)
+        )
+        for call in every
     )
 
 
@@ -357,14 +372,19 @@ def makes_lightning_trainer(module: Module, call: cst.Call) -> bool:
 
 @question(
     yes="`{answer}` keeps what is computed there on the CPU",
-    no="no switch, and no construction of its object, keeps it on the CPU",
+    no="no switch, no construction of its object, and no worker of Ray keeps it on the CPU",
     circular=None,
 )
-def kept_on_cpu(module: Module, node: cst.CSTNode) -> cst.Call | None:
-    """Return the call that has code compute on the CPU: the last one before it at the top of a file
+def kept_on_cpu(module: Module, node: cst.CSTNode) -> cst.BaseExpression | None:
+    """Return what has code compute on the CPU: the last call before it at the top of a file
     that turns the GPU off, ``set_gpu_mode(False)``, before all uses of its function as well, or
-    one that makes the object of its class, where each gives it the CPU as its device."""
+    one that makes the object of its class, where each gives it the CPU as its device, or what
+    makes a worker of Ray of its class or function, of which none gets a GPU."""
     cls, function = module.class_of(node), module.function(node)
+    for home in (cls, function):
+        remote = _remote(module, home) if home is not None and home.decorators else None
+        if remote is not None:
+            return remote
     if cls is not None:
         return _made_on_cpu(module, cls)
     uses = _uses_until_bound_anew(module, function) if function is not None else []
@@ -378,6 +398,19 @@ def kept_on_cpu(module: Module, node: cst.CSTNode) -> cst.Call | None:
         return last if last is not None and is_name(last.args[0].value, "False") else None
     kept = [kept_on_cpu(module, each) for each in uses]
     return kept[0] if all(kept) else None
+
+
+def _remote(module: Module, home: cst.ClassDef | cst.FunctionDef) -> cst.BaseExpression | None:
+    """Return the decorator by which Ray runs a class or function in a process of its own, from
+    which it hides the GPUs where nobody asks for any, ``num_gpus=1``."""
+    decorators = scopes(module).decorators(home)
+    made = next((each for each, name in decorators if name == "ray.remote"), None)
+    asked = made is None or _may_give_gpus(module.text)
+    return None if asked or module.outside.others_say(_may_give_gpus) is not False else made
+
+
+def _may_give_gpus(text: str) -> bool:
+    return "num_gpus" in text or "CUDA_VISIBLE_DEVICES" in text
 
 
 def _uses_until_bound_anew(module: Module, function: cst.FunctionDef) -> list[cst.Name]:

@@ -33,6 +33,7 @@ from torchlint.semantic.values.value import (
     join,
     join_all,
     mix,
+    placed,
     ungraphed,
 )
 
@@ -338,7 +339,7 @@ class Calls(Functions):
                 graph = graph_of(args)
             return found.but(device=device, grad=graph, node=None, origin=found.origin or "model")
         if found.kind not in ("?", "none"):
-            return _placed(found if graph else ungraphed(found, graph), device)
+            return placed(found if graph else ungraphed(found, graph), device)
         if _is_loss(module, node):
             # A second positional argument may be ``reduce`` or ``reduction``.
             self._meet_criterion(node, module)
@@ -576,13 +577,6 @@ def flags_given(
     given = {**({} if has_star(call) else given), **passed}
     words = ((name, each.value) for name, each in given.items() if isinstance(each, cst.Name))
     return {name: TRUTHS[word] for name, word in words if word in TRUTHS}
-
-
-def _placed(value: Value, device: str) -> Value:
-    """Return what a network gives, whose tensors lie where it does unless more is known of them
-    than that they lie where networks do."""
-    here = value.tensor and value.device in (None, ACCEL)
-    return (value.but(device=device) if here else value).inside(lambda part: _placed(part, device))
 
 
 def _of_unseen_part(module: Value, args: list[Value]) -> Value:

@@ -37,6 +37,7 @@ from torchlint.semantic.values.value import (
     join_all,
     mix,
     perhaps,
+    placed,
     truth,
 )
 
@@ -145,6 +146,8 @@ class Expressions(Parts):
             found = self._plain_attribute(node, dotted, holder)
         if found is None:
             found = self.values.attribute(node, holder, attr, self.budget)
+            if holder.kind == "object" and holder.device == CPU:
+                found = placed(found, CPU)
         if found.tensor:
             return self.used(node, found)
         if found.kind != "?" or found.device == CPU:

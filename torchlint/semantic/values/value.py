@@ -102,6 +102,15 @@ class Value(NamedTuple):
         )
 
 
+def placed(value: Value, device: str) -> Value:
+    """Return what a network gives, whose tensors lie where it does unless more is known of them
+    than that they lie where networks do; an object of those on the host remembers it."""
+    here = value.tensor and value.device in (None, ACCEL)
+    if here or (value.kind == "object" and device == CPU):
+        value = value.but(device=device)
+    return value.inside(lambda part: placed(part, device))
+
+
 CLASSES = "|"
 _MOST_CLASSES = 4
 _CUDA_OR_CPU, _APPLE_OR_CPU = "CUDA, or else the CPU", "Apple's, or else the CPU"

@@ -4,6 +4,7 @@ for each."""
 from __future__ import annotations
 
 import re
+from functools import partial
 
 import libcst as cst
 
@@ -15,7 +16,14 @@ from torchlint.semantic.code.flow import call_sites, writes_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.code.scopes import name_outside
-from torchlint.semantic.code.tree import DISPLAYS, attr_of, is_name, method_called, root_of
+from torchlint.semantic.code.tree import (
+    DISPLAYS,
+    attr_of,
+    is_name,
+    last_name,
+    method_called,
+    root_of,
+)
 from torchlint.semantic.data.datasets import takes_samples
 from torchlint.semantic.data.graphs import is_dgl_graph
 from torchlint.semantic.device.host_reads import copies_around
@@ -27,6 +35,7 @@ from torchlint.semantic.device.transfers import (
     transfer_of,
 )
 from torchlint.semantic.elsewhere import Definition
+from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.packed_lengths import becomes_lengths
@@ -39,6 +48,7 @@ from torchlint.semantic.values.value import CPU
 _TURNS = ops.having("turns")
 _VIEWS = ops.having("view")
 _WAITS = ops.having("waits", "method")
+_MOVES_ITSELF = regex(r"^[ \t]+def (?:to|cuda)\(self(?![^)]*(?:non_blocking|\*\*))", re.MULTILINE)
 _OWNS_DEVICE = regex(
     r"model|net|module|cfg|conf|args|opt|accelerator|fabric|trainer|engine|strategy|policy|actor"
     r"|critic|agent|coder|vae|transformer|pipe",
@@ -69,6 +79,7 @@ def blocking_move(module: Module, node: cst.Call) -> Transfer | None:
         or _asked_before(module, transfer)
         or older_than_loops(module, transfer.source)
         or _brings_back(module, transfer)
+        or _of_objects(module, transfer.source)
     ):
         return None
     return None if changed_later(module, transfer.source) else transfer
@@ -94,14 +105,45 @@ def _from_loader(module: Module, transfer: Transfer) -> bool:
     return _handed_in(module, transfer.source)
 
 
+def _of_objects(module: Module, source: cst.BaseExpression) -> bool:
+    """Say whether what a loop gives beside what is moved, or that itself, has a method that no
+    tensor has, but a class of the project whose ``to`` or ``cuda`` takes no ``non_blocking``."""
+    if not said_somewhere(module, _moves_itself):
+        return False
+    own = module.names_in(source)
+    for loop in module.loops(source):
+        given = module.names_in(loop.target) if isinstance(loop, cst.For) else frozenset()
+        if own.isdisjoint(given):
+            continue
+        asked = {
+            method_called(module.method_call(each))
+            for name in given
+            for each in module.tree.named(name)
+            if module.is_within(each, loop)
+        }
+        if any(
+            said_somewhere(module, partial(_has_both, each)) for each in asked - ops.METHODS - {""}
+        ):
+            return True
+    return False
+
+
+def _has_both(method: str, text: str) -> bool:
+    """Say whether a file defines a method, and moves that take no ``non_blocking``."""
+    return f"def {method}(self" in text and _moves_itself(text)
+
+
+def _moves_itself(text: str) -> bool:
+    return ("def to(" in text or "def cuda(" in text) and _MOVES_ITSELF.search(text) is not None
+
+
 def _aligns(module: Module, target: cst.BaseExpression | None) -> bool:
     """Say whether a move only lines two tensors up: ``x.to(self._counts.device)``."""
     if not isinstance(target, cst.Attribute) or target.attr.value != "device":
         return False
-    held = inferred(module, target.value)
-    part = isinstance(target.value, cst.Attribute) and not _OWNS_DEVICE.search(
-        target.value.attr.value
-    )
+    held, place = inferred(module, target.value), root_of(target.value, cst.Subscript)
+    part = place is not target.value or isinstance(place, cst.Attribute)
+    part = part and not _OWNS_DEVICE.search(last_name(place))
     return held.tensor or (held.kind == "?" and part)
 
 
