@@ -218,17 +218,13 @@ class Mark:
     where: Callable[[Module, Any], object] | None
     declared: Declaration
 
-    def __call__(self, node: cst.CSTNode, module: Module) -> Iterable[Hit]:
-        """Return the hits of one of its `nodes`, most of which it is not about."""
+    def __call__(self, node: cst.CSTNode, module: Module) -> Iterator[Hit]:
+        """Yield the hits of one of its `nodes`, most of which it is not about."""
         if self.about is None or (
             self.about(module, node) and self.may_run(module, node) and self.counts(module, node)
         ):
-            return self._hits(module, node)
-        return ()
-
-    def _hits(self, module: Module, node: cst.CSTNode) -> Iterator[Hit]:
-        for hit in self.check(node, module):
-            yield from self.kept(module, node, hit)
+            for hit in self.check(node, module):
+                yield from self.kept(module, node, hit)
 
     def nodes(self, module: Module, kind: type[cst.CSTNode]) -> Sequence[cst.CSTNode]:
         """Return the nodes of a type that the check may say something of, by what is worked out

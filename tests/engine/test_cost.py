@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import libcst as cst
 import pytest
 
 from benchmarks.library import library
@@ -19,16 +20,17 @@ from torchlint.run.projects import forget
 from torchlint.run.worker import analyse_job
 from torchlint.semantic.code import quick_nodes
 from torchlint.semantic.project import callers
+from torchlint.semantic.values.facts import Values
 
 CASES = Path(__file__).parents[2] / "fixtures" / "cases"
 MOST = {
     "loops_over_elements/train.py": 2_460,
-    "what_an_interval_guards/train.py": 1_915,
-    "attention_by_hand/model.py": 1_250,
-    "loops_that_run_a_model/train.py": 1_755,
+    "what_an_interval_guards/train.py": 1_890,
+    "attention_by_hand/model.py": 1_000,
+    "loops_that_run_a_model/train.py": 1_625,
 }
-"""By program at most a seventh more than the calls for each line of it on 2026-11-28, CPython
-3.11; the second one a thirtieth more since 2026-11-30, with more rules and facts."""
+"""By program at most a thirtieth more than the calls for each line of it on 2026-11-30, CPython
+3.11."""
 
 
 def cost(jobs: Iterable[Job]) -> int:
@@ -238,6 +240,85 @@ def test_calls_are_looked_at_until_one_decides(
     monkeypatch.setattr(callers, "_value", lambda *of: asked.append(of) or value(*of))
     analysed_for(tmp_path, files, monkeypatch, ["lib/shared.py"])
     assert 1 <= len(asked) <= 4
+
+
+def values_asked(
+    folder: Path, files: Mapping[str, str], patch: pytest.MonkeyPatch, name: str
+) -> list[Any]:
+    """Return what a method of `Values` is asked about while the first of some files is checked."""
+    write(folder, files)
+    asked: list[Any] = []
+    usual = getattr(Values, name)
+
+    def noted(values: Values, first: Any, *more: Any) -> Any:
+        asked.append(first)
+        return usual(values, first, *more)
+
+    patch.setattr(Values, name, noted)
+    forget()
+    first = next(iter(files))
+    analyse_job(job(files[first], name=first, root=str(folder)))
+    return asked
+
+
+CALLS_HELPER = """\
+import torch
+
+
+def helper(x, flag):
+    {line}
+
+
+def train(loader, model, optimizer):
+    for x in loader:
+        y = helper(x.cuda(), True)
+        model(x, y).backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "analysed"),
+    [
+        ("pass", False),
+        ("return", False),
+        ("return x * 2", True),
+        ("yield x", True),
+    ],
+)
+def test_what_returns_nothing_is_not_analysed_for_what_it_gives(
+    line: str, analysed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {"train.py": CALLS_HELPER.format(line=line)}
+    run = values_asked(tmp_path, files, monkeypatch, "run")
+    names = {each.name.value for each in run if isinstance(each, cst.FunctionDef)}
+    assert "train" in names
+    assert ("helper" in names) is analysed
+
+
+COLLECTS = """\
+import torch
+from agent import make
+
+
+def collect(frames, agent=make()):
+    found = []
+    for frame in frames:
+        {call}
+    return torch.stack(found)
+"""
+AGENT = "class Agent:\n    def learn(self, x):\n        self.loss(x).backward()\n"
+
+
+@pytest.mark.parametrize(
+    ("call", "asked"), [("found.append(frame)", False), ("agent.learn(frame)", True)]
+)
+def test_no_value_is_asked_for_what_no_file_defines_as_a_step(
+    call: str, asked: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = f"{AGENT}\n\ndef make():\n    return Agent()\n"
+    files = {"collect.py": COLLECTS.format(call=call), "agent.py": agent}
+    assert bool(values_asked(tmp_path, files, monkeypatch, "families")) is asked
 
 
 CRITIC = """\

@@ -14,7 +14,7 @@ import libcst as cst
 from torchlint.base.finding import Edit
 from torchlint.base.span import LineIndex
 from torchlint.semantic.code.quick_nodes import parsed as exactly
-from torchlint.source.python import parsed
+from torchlint.source.python import parsed, walk
 
 _BLOCKS = ("body", "handlers", "cases", "orelse", "finalbody")
 
@@ -104,7 +104,7 @@ def _untouched(tree: ast.AST, rows: Rows, depth: int = 0) -> Iterator[tuple[int,
             inner = [field for field in _BLOCKS if isinstance(getattr(child, field, None), list)]
             for field in inner:
                 setattr(header, field, [])
-            nodes = [node for node in ast.walk(header) if hasattr(node, "lineno")]
+            nodes = [node for node in walk(header) if hasattr(node, "lineno")]
             first = min(node.lineno for node in nodes)
             last = max(
                 (

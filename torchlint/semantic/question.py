@@ -65,11 +65,22 @@ def question(
             key: Any = (args, *named.items()) if named else args
             known = module.answers[decide]
             found = known.get(key, _NEW)
-            if found is _NEW:
-                found = _worked_out(decide, several, module, known, key, args, named)
-            elif found is _PENDING:
+            if found is _PENDING:
                 module.circles += 1
                 return circular
+            if found is _NEW:
+                known[key] = _PENDING
+                circles, outermost = module.circles, not module.asking
+                module.asking += 1
+                try:
+                    found = decide(module, *args, **named)
+                    found = tuple(cast(Any, found)) if several else found
+                finally:
+                    module.asking -= 1
+                    del known[key]
+                # Where a circle was cut on the way, it may know more when asked from elsewhere.
+                if outermost or module.circles == circles:
+                    known[key] = found
             return iter(found) if several else found
 
         def ask_anew(module: Module, *args: P.args, **named: P.kwargs) -> Any:
@@ -100,31 +111,3 @@ def question(
         return asked
 
     return mark
-
-
-def _worked_out(
-    decide: Any,
-    several: bool,
-    module: Module,
-    answers: dict[Any, Any],
-    key: Any,
-    args: Any,
-    named: Any,
-) -> Any:
-    """Return the answer to a question that has not been answered yet, and remember it."""
-    answers[key] = _PENDING
-    circles, outermost = module.circles, not module.asking
-    module.asking += 1
-    try:
-        found = decide(module, *args, **named)
-        found = tuple(found) if several else found
-    except BaseException:
-        del answers[key]
-        raise
-    finally:
-        module.asking -= 1
-    if outermost or module.circles == circles:
-        answers[key] = found
-    else:
-        del answers[key]  # A circle was cut on the way: asked from elsewhere, it may know more.
-    return found

@@ -496,7 +496,11 @@ def _fix(module: Module, node: cst.Call, heat: Heat) -> Fix | None:
     trains = any(loop_kind(module, loop) in (LoopKind.TRAIN, LoopKind.EPOCH) for loop in loops)
     calls = module.within(function or module.root, cst.Call)
     trains = trains or any(method_called(each) in ("backward", "grad") for each in calls)
-    spoken = function is not None and _SPOKEN.search(module.source_of(function)) is not None
+    spoken = (
+        function is not None
+        and _SPOKEN.search(module.text) is not None
+        and _SPOKEN.search(module.source_of(function)) is not None
+    )
     if (
         function is not None
         and not (trains or spoken)

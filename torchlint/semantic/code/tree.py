@@ -267,6 +267,8 @@ class Tree:
 
     def small_statement(self, node: cst.CSTNode) -> cst.CSTNode | None:
         """Return the small statement (``x = 1`` of ``x = 1; y = 2``) that holds `node`, if any."""
+        if node in self._small:
+            return self._small[node]
         if isinstance(node, cst.BaseSmallStatement):
             return node
 
@@ -280,6 +282,8 @@ class Tree:
 
     def loops(self, node: cst.CSTNode) -> tuple[Loop, ...]:
         """Return the loops of the same function whose body repeats `node`, innermost first."""
+        if node in self._loops:
+            return self._loops[node]
 
         def around(at: cst.CSTNode, above: cst.CSTNode | None) -> tuple[Loop, ...] | Open:
             kind = type(above)

@@ -102,8 +102,10 @@ def speaks_for(caller: str, text: Callable[[], str]) -> str | None:
 
 def objects_of(cls: str, text: str) -> set[str]:
     """Return the last names under which a text may call objects that it makes of a class."""
-    made = re.findall(rf"\b(\w+)\s*(?::[^=\n]{{1,99}})?=\s*(?:\w+\.)*{re.escape(cls)}\(", text)
-    return {f"{cls}()", *made}
+    made = rf"=\s*(?:\w+\.)*{re.escape(cls)}\("
+    if f"{cls}(" not in text or not re.search(made, text):
+        return {f"{cls}()"}
+    return {f"{cls}()", *re.findall(rf"\b(\w+)\s*(?::[^=\n]{{1,99}})?{made}", text)}
 
 
 def telling(method: str) -> bool:

@@ -27,6 +27,7 @@ from torchlint.semantic.project.index import CLASS, FUNCTION
 from torchlint.semantic.project.offered import dependencies
 from torchlint.semantic.project.project import Project
 from torchlint.semantic.project.reach import MINE, OUTSIDE, Aim, reach, stem_of
+from torchlint.semantic.time.loops import STEPS
 from torchlint.semantic.torch import names as torch_names
 from torchlint.semantic.values.value import CLASSES, ITERATED, TRUTHS, UNKNOWN, Value
 
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _SEPARATOR = ".py:"
 _NO_LINEAGE = Lineage()
-_STEPS = (".backward(", ".step(")
-"""What a file says that holds a training step."""
 _RECORDS = frozenset("log logs lightning_logs mlruns records results runs wandb".split())
 """Folders into which programs write, or people put what a run was made with."""
 _INSTANCES = ("module", "object", "loader")
@@ -400,7 +399,7 @@ class Outside:
         if project is None:
             return False
         near = [
-            each for each in definitions if any(project.files.says(each.path, s) for s in _STEPS)
+            each for each in definitions if any(project.files.says(each.path, s) for s in STEPS)
         ]
         if self.deep:
             return self._is_so(exports.takes_step, near, method)

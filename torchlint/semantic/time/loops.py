@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import enum
+import functools
 import re
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from torchlint.base.regex import regex
+from torchlint.base.remembered import remembered
 from torchlint.semantic.code.flow import flow
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.scopes import scopes
@@ -33,6 +35,8 @@ _RUNS = regex(
 
 
 _TAKES_BATCHES = regex(r"(^|_)(model|net|network|trainer|learner|agent|solver)$", re.IGNORECASE)
+STEPS = (".backward(", ".step(")
+"""What a file says that holds a training step."""
 _SEVERAL = regex(r"(loaders|dls)$", re.IGNORECASE)
 
 
@@ -55,6 +59,7 @@ class Loops:
         self.flow = flow(module)
         self.updates = updates(module)
         self.values = values(module)
+        self._text = module.text
         self._kinds: dict[cst.CSTNode, LoopKind] = {}
         self._trainers: dict[tuple[cst.CSTNode, int, bool], bool] = {}
 
@@ -98,7 +103,7 @@ class Loops:
             return LoopKind.OTHER
         assert isinstance(loop, LOOPS)
         if self.updates.steps(loop):
-            passes = not self.over_batches(loop) and self.trains(loop.body, on_data=True)
+            passes = self.trains(loop.body, on_data=True) and not self.over_batches(loop)
             return LoopKind.EPOCH if passes or self._steps_once_more(loop) else LoopKind.TRAIN
         inner = [n for n in self.tree.within(loop.body, cst.For, cst.While) if n is not loop]
         calls = list(self.updates.calls_in(loop))
@@ -108,7 +113,7 @@ class Loops:
             return LoopKind.TRAIN
         if nested or any(self.trains(callee) for callee in callees):
             # Each batch of a loader may get several steps, one for each of its parts.
-            one = self.over_batches(loop) and not self._over_loaders(loop)
+            one = not self._over_loaders(loop) and self.over_batches(loop)
             return LoopKind.TRAIN if one or self._acts(loop) else LoopKind.EPOCH
         if isinstance(loop, cst.For) and (
             self._feeds_model(loop)
@@ -140,24 +145,30 @@ class Loops:
             return outside.takes_step((found,), "")
         if not isinstance(call.func, cst.Attribute) or self.flow.callees(call):
             return False
-        return any(
+        return self._steps_somewhere(call.func.attr.value) and any(
             outside.takes_step(family, call.func.attr.value)
             for family in self.values.families(self.values.value(call.func.value))
         )
+
+    @remembered
+    def _steps_somewhere(self, method: str) -> bool:
+        """Say whether a file of the project may define a method of a name that takes a step: no
+        value is asked for what has another one."""
+        may_step = functools.partial(_may_step, method)
+        return may_step(self._text) or self.names.outside.others_say(may_step) is not False
 
     def _steps_once_more(self, loop: cst.For | cst.While) -> bool:
         """Say whether a loop over epochs makes an optimizer step for what was left over behind the
         loop that makes backward passes and steps of its own; each batch of a loader may get such
         steps of two optimizers."""
-        if self.over_batches(loop) or any(
-            method_called(step) == "backward" for step in self.updates.steps(loop)
-        ):
+        if any(method_called(step) == "backward" for step in self.updates.steps(loop)):
             return False
         inner = (self.updates.steps(n) for n in self.tree.within(loop.body, cst.For, cst.While))
-        return any(
+        left_over = any(
             {method_called(step) == "backward" for step in steps} == {True, False}
             for steps in inner
         )
+        return left_over and not self.over_batches(loop)
 
     def _moves(self, loop: cst.For) -> bool:
         """Say whether a loop without autograd, or behind ``model.eval()``, brings what it goes over
@@ -283,6 +294,11 @@ class Loops:
     def _is_on_gpu(self, arg: cst.Arg) -> bool:
         value = self.values.value(arg.value)
         return value.kind in ("tensor", "batch") and value.device in (ACCEL, CUDA)
+
+
+def _may_step(method: str, text: str) -> bool:
+    """Say whether a text may define a method that takes a training step."""
+    return f"def {method}" in text and any(step in text for step in STEPS)
 
 
 @question(ground=True)

@@ -259,6 +259,8 @@ class Runs:
         if _LOOKS.search(last_name(call.func)) or name.startswith(("builtins.", "torch.")):
             return None
         given = [arg.value for arg in call.args if not arg.star]
+        if len(given) < 2:  # A network and what it is to be run on.
+            return None
         kinds = [self.values.value(each) for each in given]
         fed = any(each.tensor and each.device in (ACCEL, CUDA) for each in kinds)
         networks = (node for node, each in zip(given, kinds, strict=True) if each.kind == "module")

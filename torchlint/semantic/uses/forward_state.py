@@ -36,21 +36,21 @@ def _carries(cls: ast.ClassDef, forward: ast.AST) -> bool:
     me = forward.args.args[0].arg
 
     def own(part: ast.AST) -> Iterator[ast.Attribute]:
-        for each in ast.walk(part):
+        for each in walk(part):
             if isinstance(each, ast.Attribute) and getattr(each.value, "id", None) == me:
                 yield each
 
     kept = {each.attr for each in own(forward) if isinstance(each.ctx, ast.Store)}
-    kept |= {_changed(each) for each in ast.walk(forward)} & {each.attr for each in own(forward)}
+    kept |= {_changed(each) for each in walk(forward)} & {each.attr for each in own(forward)}
     layers = {each.attr for each in own(cls) if isinstance(each.ctx, ast.Store)} | {"training"}
-    if kept & {each.name for each in ast.walk(cls) if isinstance(each, ast.FunctionDef)}:
+    if kept & {each.name for each in walk(cls) if isinstance(each, ast.FunctionDef)}:
         return True
     for line in _straight(forward.body):
         targets = line.targets if isinstance(line, ast.Assign) else []
         rest = line.value if isinstance(line, ast.Assign) else line
         # A method of its own, or of a base, may look at all that is kept.
         looks = any(each.attr in kept or each.attr not in layers for each in own(rest))
-        if kept and (looks or any(isinstance(each, ast.Return) for each in ast.walk(rest))):
+        if kept and (looks or any(isinstance(each, ast.Return) for each in walk(rest))):
             return True
         parts = [part for each in targets for part in getattr(each, "elts", [each])]
         kept -= {each.attr for part in parts for each in own(part) if each is part}

@@ -40,7 +40,16 @@ from torchlint.semantic.values.parameter_uses import converted
 from torchlint.semantic.values.recognition import Recognition
 from torchlint.semantic.values.refilled import brought
 from torchlint.semantic.values.steps import Step
-from torchlint.semantic.values.value import ACCEL, CLASSES, COUNTED, UNKNOWN, Value, join, join_all
+from torchlint.semantic.values.value import (
+    ACCEL,
+    CLASSES,
+    COUNTED,
+    NONE,
+    UNKNOWN,
+    Value,
+    join,
+    join_all,
+)
 
 if TYPE_CHECKING:
     from torchlint.semantic.elsewhere import Definition
@@ -182,9 +191,12 @@ class Values(Budgeted, Recognition):
             if function.returns is not None
             else UNKNOWN
         )
-        found = (
-            self.run_with(function, budget, given) if given else self.run(function, budget)
-        ).result()
+        if self._gives_nothing(function):
+            found = NONE
+        elif given:
+            found = self.run_with(function, budget, given).result()
+        else:
+            found = self.run(function, budget).result()
         if function.asynchronous is not None:
             return UNKNOWN
         unsure = found.kind in ("?", "tensor", "batch") and found.device is None
@@ -193,6 +205,13 @@ class Values(Budgeted, Recognition):
         if found.kind == "none" and self.is_abstract(function):
             return declared
         return declared if found.kind in ("?", "none") and declared.kind != "?" else found
+
+    @remembered
+    def _gives_nothing(self, function: cst.FunctionDef) -> bool:
+        """Say whether a function has nothing to give back, so that it need not be analysed for
+        it."""
+        gives = self.tree.within(function, cst.Return, cst.Yield)
+        return all(isinstance(each, cst.Return) and each.value is None for each in gives)
 
     def annotation(self, node: cst.CSTNode | None) -> Value:
         """Return what a type annotation says; ``Optional[X]`` and ``X | None`` say X."""

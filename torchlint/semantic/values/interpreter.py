@@ -345,9 +345,9 @@ def _join_env(a: Env, b: Env, test: cst.BaseExpression | None = None) -> Env:
     if a is b:
         return a
     out = {**a, **b}  # Bound on one path only: a use that runs at all sees this value.
-    for name in a.keys() & b.keys():
-        left, right = a[name], b[name]
-        if left is not right:
+    for name, left in a.items():
+        if name in b and left is not b[name]:
+            right = b[name]
             out[name] = join(left, right) if test is None else chosen(test, left, right)
     return out
 
