@@ -11,7 +11,7 @@ from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.tree import children, parameters_of
 from torchlint.semantic.torch import dtypes, ops
 from torchlint.semantic.torch.spelling import MODEL, called
-from torchlint.semantic.values import library, plain
+from torchlint.semantic.values import evidence, library, plain
 from torchlint.semantic.values.narrowing import narrowed, told
 from torchlint.semantic.values.parts import TENSORLIKE, Parts
 from torchlint.semantic.values.refilled import on_host
@@ -149,10 +149,19 @@ class Expressions(Parts):
             return self.used(node, found)
         if found.kind != "?" or found.device == CPU:
             return found
-        above = self.values.tree.parents.get(node)
+        return self._by_use(node, text, found)
+
+    def _by_use(self, node: cst.Attribute, text: str | None, found: Value) -> Value:
+        """Return what the uses of an attribute of which no kind is known say, or its spelling."""
+        attr, above = node.attr.value, self.values.tree.parents.get(node)
         if attr == "optim" and isinstance(above, cst.Attribute) and above.attr.value[:1].isupper():
             return UNKNOWN  # The module of a library, ``bnb.optim.AdamW``.
-        return self.used(node, self.values.named(attr, text))
+        named = self.values.named(attr, text)
+        if named.kind == "?" and self.values.network_kept(node, text):
+            return evidence.NETWORK
+        if named.kind == "?" and isinstance(above, cst.Call) and above.func is node:
+            return found
+        return self.used(node, named)
 
     def _place_of(self, node: cst.BaseExpression) -> Value:
         """Return the device of a tensor: the program's, but of a parameter for which a call of the
