@@ -405,6 +405,7 @@ class Runs:
 
 @question(ground=True)
 def runs(module: Module) -> Runs:
+    """Return which loops and functions of a file run a model."""
     return Runs(module)
 
 
