@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import libcst as cst
 import pytest
 
 from tests.semantic.test_project import analysed, probe
 from torchlint.semantic.time.grades import Grade
 from torchlint.semantic.time.heat import heat_of
+from torchlint.semantic.uses.networks import runs_module_method
 
 ENGINE = """
 import torch
@@ -77,3 +79,42 @@ def test_a_model_that_another_file_runs(tmp_path: Path, over: str, call: str, ho
     loop = LOOP.format(over=over, call=call)
     found = analysed(tmp_path, {"engine.py": ENGINE, "infer.py": loop}, "infer.py")
     assert (heat_of(found, probe(found)).grade is Grade.EVAL) is hot
+
+
+BASE = """
+import torch
+from torch import nn
+
+class Base({base}):
+    def __init__(self, generator):
+        super().__init__()
+        self.generator = generator
+    {decorator}
+    def generate(self, z):
+        return self.generator(z)
+"""
+GAN = """
+from base import Base
+
+class Gan(Base):
+    def loss(self, z):
+        probe(self.generate(z))
+"""
+
+
+@pytest.mark.parametrize(
+    ("base", "decorator", "runs"),
+    [
+        ("nn.Module", "", True),
+        ("nn.Module", "@torch.no_grad()", False),
+        ("object", "", False),
+    ],
+)
+def test_what_a_network_inherits_runs_it(
+    tmp_path: Path, base: str, decorator: str, runs: bool
+) -> None:
+    files = {"base.py": BASE.format(base=base, decorator=decorator), "gan.py": GAN}
+    found = analysed(tmp_path, files, "gan.py")
+    call = probe(found).args[0].value
+    assert isinstance(call, cst.Call)
+    assert runs_module_method(found, call) is runs
