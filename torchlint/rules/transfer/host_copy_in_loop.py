@@ -373,7 +373,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         yield hit
 
 
-@rule.on(cst.Assign)
+@rule.on(cst.Assign, about=lambda _, node: isinstance(node.targets[0].target, cst.Subscript))
 def check_stored(node: cst.Assign, module: Module) -> Iterator[Hit]:
     """Find tensors on the device that are written into one of the host, ``outputs[at] = out``."""
     match node.targets:

@@ -111,14 +111,18 @@ class Runs:
         """Say whether a call runs a function of another file, or a method of an object whose class
         is there, that runs a model."""
         func, outside = call.func, self.names.outside
-        if not call.args or self.flow.callees(call) or _LOOKS.search(last_name(func)):
+        name = self.names.name(func) if call.args else "torch."
+        if name is not None and name.startswith(("torch.", "builtins.", "numpy.")):
             return False
-        if found := outside.find(self.names.name(func)):
+        if self.flow.callees(call) or _LOOKS.search(last_name(func)):
+            return False
+        if found := outside.find(name):
             return outside.runs_model((found,), "")
-        if not isinstance(func, cst.Attribute):
+        held = self.values.value(func.value) if isinstance(func, cst.Attribute) else None
+        if held is None or held.kind not in ("object", "module"):
             return False
-        families = self.values.families(self.values.value(func.value))
-        return any(outside.runs_model(family, func.attr.value) for family in families)
+        families = self.values.families(held)
+        return any(outside.runs_model(family, last_name(func)) for family in families)
 
     def function_runs(self, function: cst.FunctionDef) -> bool:
         """Say whether one call of a function runs a model, and goes over no data by itself."""

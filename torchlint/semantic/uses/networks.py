@@ -63,11 +63,14 @@ def methods_of(module: Module, func: cst.Attribute) -> Iterator[tuple[Module, cs
 def _instances(module: Module, node: cst.BaseExpression) -> list[Value]:
     """Return the networks that an expression may be: of ``self.x``, all that the class assigns to
     it."""
-    found, cls = inferred(module, node), module.class_of(node)
-    if found.kind == "?" and is_name(node, "self") and cls is not None and is_network(module, cls):
-        return [Value("module", node=cls, name=cls.name.value)]
+    found = inferred(module, node)
+    if found.kind == "?" and is_name(node, "self"):
+        own = module.class_of(node)
+        network = own is not None and is_network(module, own)
+        return [Value("module", node=own, name=own.name.value)] if own and network else []
     if found.kind != "module":
         return []
+    cls = module.class_of(node)
     one = found.name is not None and CLASSES not in found.name
     known = isinstance(found.node, cst.ClassDef) or one
     if known or cls is None or dotted_text(node) is None:

@@ -250,7 +250,8 @@ class Calls(Functions):
                 return self._instance(node, cls)
             if node.func.value in PASS_THROUGH and args:
                 return args[0]
-        func = self.recorded[node.func] = _moved_network(func, args)
+        if func.kind == "?" and func.device is not None:
+            func = self.recorded[node.func] = _moved_network(func, args)
         if func.kind == "module" and self._makes_network(node, func, args):
             self.recorded[node.func] = UNKNOWN
             return func

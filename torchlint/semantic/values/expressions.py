@@ -106,6 +106,10 @@ class Expressions(Parts):
         if found.kind != "?":
             return found
         told = self.values.name_evidence(self.owner, name, found)
+        if told.kind == "?":
+            above = self.values.tree.parents.get(node)
+            run = type(above) is cst.Call and above.func is node
+            return evidence.NETWORK if run and name in self.values.networks(self.owner) else told
         if told.tensor and self.values.names.name(node) == "torch":
             return found  # ``torch.bmm(a, b)`` is asked of no tensor.
         return found if told.kind == "module" and self._function_of_a_model(node) else told
@@ -157,10 +161,8 @@ class Expressions(Parts):
         if attr == "optim" and isinstance(above, cst.Attribute) and above.attr.value[:1].isupper():
             return UNKNOWN  # The module of a library, ``bnb.optim.AdamW``.
         named = self.values.named(attr, text)
-        if named.kind == "?" and self.values.network_kept(node, text):
-            return evidence.NETWORK
         if named.kind == "?" and isinstance(above, cst.Call) and above.func is node:
-            return found
+            return evidence.NETWORK if self.values.network_kept(node, text) else found
         return self.used(node, named)
 
     def _place_of(self, node: cst.BaseExpression) -> Value:

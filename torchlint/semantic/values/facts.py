@@ -288,8 +288,6 @@ class Values(Budgeted, Roles):
             value = uses[name]
             return value.but(device=found.device or value.device)
         named = evidence.by_name(name)
-        if named.kind == "?" and name in self.networks(owner):
-            named = evidence.NETWORK
         if named.kind == "?" or (named.kind in _OBJECTS and name in self.texts(owner)):
             return found
         return named if found.device is None else named.but(device=found.device)
