@@ -11,7 +11,8 @@ Flagged: `generate` (or the call of a transformers pipeline) in a loop over prom
 function that such a loop calls, where the text is one item of the loop and nothing of an earlier
 iteration goes into it. That it is one text is seen by how it is built, or by the result, of which
 only `[0]` is read, or which is one number. The same for other calls of a model with what a
-tokenizer gave, `model(**inputs)`.
+tokenizer gave, `model(**inputs)`, and for a prompt of which a loop draws one answer after the other
+(`do_sample=True`).
 
 The examples need transformers and are not executed by the tests.
 
@@ -102,7 +103,7 @@ import libcst as cst
 from torchlint.base.regex import regex
 from torchlint.rule import Hit, Module, Rule, keyword_argument
 from torchlint.semantic.code.bindings import sole_definition
-from torchlint.semantic.code.flow import callees_of
+from torchlint.semantic.code.flow import callees_of, writes_of
 from torchlint.semantic.code.reaching import assigned_value, uses_of
 from torchlint.semantic.code.text import mentions
 from torchlint.semantic.code.tree import attr_of, is_name, last_name, positional
@@ -119,6 +120,10 @@ _MOVES = ("to", "cuda")
 _INPUTS = ("input_ids", "inputs")
 _SEVERAL = ("num_return_sequences", "num_beams")
 """With these, one prompt is a batch already."""
+_REPEATED = (
+    "`{call}(…)` gets the same prompt in each pass of the loop, and reads it and all weights "
+    "again; num_return_sequences= draws all answers in one call."
+)
 _DECODES = ("format", "strip", "join")
 """Methods of texts that give one text."""
 
@@ -145,7 +150,9 @@ def check_model(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     if any(keyword_argument(module, node, name) is not None for name in _SEVERAL):
         return
-    if (_is_text(module, text) or _is_one(module, node)) and each_item(module, text):
+    if attr_of(node.func) == "generate" and _repeats(module, node):
+        yield Hit(node, {"call": module.shown(node.func)}, message=_REPEATED)
+    elif (_is_text(module, text) or _is_one(module, node)) and each_item(module, text):
         decodes = attr_of(node.func) == "generate"
         model = node.func.value if decodes and isinstance(node.func, cst.Attribute) else node.func
         if changes_for_each(module, model, text):
@@ -166,6 +173,18 @@ def check_pipeline(node: cst.Call, module: Module) -> Iterator[Hit]:
     if (_is_text(module, given[0]) or _is_one(module, node)) and each_item(module, given[0]):
         how = ": the whole list, with batch_size="
         yield Hit(node, {"call": module.shown(node.func), "what": "input", "how": how})
+
+
+def _repeats(module: Module, call: cst.Call) -> bool:
+    """Say whether a loop that only counts draws again and again with nothing changed."""
+    loop, scope = module.loop(call), module.scope(call)
+    if not isinstance(loop, cst.For) or module.called(loop.iter) != "builtins.range":
+        return False
+    return is_name(keyword_argument(module, call, "do_sample"), "True") and not any(
+        module.is_within(write, loop)
+        for name in module.names_in(*call.args)
+        for write in writes_of(module, scope, name)
+    )
 
 
 def _on_gpu(module: Module, pipeline: cst.Call) -> bool:

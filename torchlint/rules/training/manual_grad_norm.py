@@ -8,8 +8,8 @@ returns a tensor; it waits for nothing unless `error_if_nonfinite=True` (source 
 One check of that total tells whether any gradient is NaN.
 
 Flagged, in code that runs every training step: a loop or a `sum` over parameters that adds up
-squares or norms of `.grad` (a warning where each is read on the host, else an info), and a test of
-every `.grad` for NaN or infinity.
+squares or norms of `.grad` (a warning where each is read on the host, else an info), the norm of
+such norms in a `torch.stack`, and a test of every `.grad` for NaN or infinity.
 
 ## Setup
 ```python
@@ -218,6 +218,17 @@ def _read(module: Module, node: cst.BaseExpression) -> cst.Call | None:
         if item or module.name(call.func) == "builtins.float":
             return call
     return None
+
+
+@rule.call("torch.stack")
+def check_stack(node: cst.Call, module: Module) -> Iterator[Hit]:
+    """Find norms of all gradients that are stacked for the norm of all:
+    ``torch.stack([p.grad.norm() for p in parameters]).norm()``."""
+    made = node.args[0].value if node.args else None
+    above = module.taker(node) or module.method_call(node)
+    joined = above is not None and last_name(above.func) in _NORMS | {"sum"}
+    if joined and isinstance(made, (cst.ListComp, cst.GeneratorExp)):
+        yield from _norm(module, node, made.elt, made.for_in)
 
 
 @rule.method("any", "all")

@@ -11,7 +11,8 @@ copies nothing.
 Flagged: copies that run in every training step or forward pass, and those of a single number or of
 single samples in an evaluation loop; where a loop over the samples copies each part of one tensor,
 one copy before that loop is enough. What the function itself has copied to the device out of a
-loader's batch, and left as it was, counts wherever it goes: the host has it. Where the step
+loader's batch, and left as it was, counts wherever it goes: the host has it. So does a tensor of the device
+that is written into one of the host, `outputs[i] = model(x)`, which is a copy as well. Where the step
 computes with the copy (a loss, a metric, a word drawn for the next step), the remedy is to do that
 on the GPU; where a progress bar or a log shows it at once, to show it less often.
 
@@ -227,6 +228,7 @@ from torchlint.semantic.uses.unavoidable_syncs import (
     stays_beside,
     waits_for_the_same,
 )
+from torchlint.semantic.values.value import CPU
 
 rule = Rule(
     __name__,
@@ -300,6 +302,10 @@ RARELY = (
     "`{expr}` copies a GPU tensor to the host every step but is used only where `{test}`; copy it "
     "there."
 )
+STORED = (
+    "`{expr}` is copied from the GPU into a tensor of the host every step, and the host waits for "
+    "it; fill a tensor on the device, and copy that once after the loop."
+)
 NO_LOOP = (
     "`{expr}` copies a GPU tensor to the host every step; keep it on the device and copy the "
     "values of many steps at once."
@@ -365,6 +371,21 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     hit = None if _is_left_alone(module, seen) else _hit_for(module, seen)
     if hit is not None:
         yield hit
+
+
+@rule.on(cst.Assign, about=lambda _, node: isinstance(node.targets[0].target, cst.Subscript))
+def check_stored(node: cst.Assign, module: Module) -> Iterator[Hit]:
+    """Find tensors on the device that are written into one of the host, ``outputs[at] = out``."""
+    match node.targets:
+        case [cst.AssignTarget(cst.Subscript(holder))] if (
+            on_device(module, node.value) is True
+            and (held := inferred(module, holder)).tensor
+            and held.device == CPU
+            and held.origin == "factory"
+        ):
+            severity = Severity.INFO if heat_of(module, node).grade is Grade.EVAL else None
+            words = {"expr": module.shown(node.value)}
+            yield Hit(node.value, words, severity=severity, message=STORED)
 
 
 def _is_needed(module: Module, node: cst.Call, copy: HostRead, whole: cst.CSTNode) -> bool:

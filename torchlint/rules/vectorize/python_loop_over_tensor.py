@@ -15,7 +15,8 @@ Further a loop that counts elements or writes them into a tensor one by one, a r
 layer that gets one step after another though all its inputs are there before the loop, and, as
 info, modules of one kind that get the same input one after another. For every sample, too: nested
 loops over the sizes of an array that write it element by element, and use nothing but Python's and
-NumPy's functions; as info, loops over labels that write to all places of each.
+NumPy's functions; as info, loops over labels that write to all places of each, and loops that fill
+an array row by row out of the rows of another one.
 
 ## Setup
 ```python
@@ -117,7 +118,11 @@ from torchlint.rules.vectorize._python_loop_over_tensor.iterations import (
     recurrent_layer,
     same_modules_one_by_one,
 )
-from torchlint.rules.vectorize._python_loop_over_tensor.pixels import maps_labels, writes_pixels
+from torchlint.rules.vectorize._python_loop_over_tensor.pixels import (
+    maps_labels,
+    works_through_rows,
+    writes_pixels,
+)
 from torchlint.rules.vectorize._python_loop_over_tensor.vector_forms import vector_form
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import writes_of
@@ -181,6 +186,10 @@ _LABELS = (
     "A Python loop scans all of an array once for each label, for every sample; one look-up gives "
     "all labels at once (table[mask], with the table made before)."
 )
+_ARRAY_ROWS = (
+    "A Python loop works through the rows of an array for every sample; let NumPy compute all rows "
+    "at once, or store what comes of them."
+)
 _STEPS = (
     "A Python loop hands {layer} one step after another, though all its inputs are there before; "
     "torch.nn.{layer} runs the whole sequence in one call."
@@ -240,6 +249,8 @@ def check_pixels(node: cst.For, module: Module) -> Iterator[Hit]:
         yield Hit(node, message=_PIXELS)
     elif maps_labels(module, node):
         yield Hit(node, message=_LABELS, severity=Severity.INFO)
+    elif works_through_rows(module, node):
+        yield Hit(node, message=_ARRAY_ROWS, severity=Severity.INFO)
 
 
 def _listed(module: Module, node: _Loop) -> bool:

@@ -23,6 +23,7 @@ from torchlint.semantic.time.autograd import no_grad
 from torchlint.semantic.time.grades import Caller
 from torchlint.semantic.time.heat import function_heat, heat_of
 from torchlint.semantic.time.loops import loops
+from torchlint.semantic.time.runs import runs
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values.calls import flags_given
 from torchlint.semantic.values.device_choice import chooses_host, passed_constant
@@ -145,6 +146,13 @@ def takes_step(module: Module, name: str, method: str) -> bool | None:
     where the file defines none."""
     function = _defined(module, name, method)
     return loops(module).is_step_function(function) if function is not None else None
+
+
+def runs_model(module: Module, name: str, method: str) -> bool | None:
+    """Say whether one call of a function, or of a method of a class, runs a model; None where the
+    file defines none."""
+    function = _defined(module, name, method)
+    return runs(module).function_runs(function) if function is not None else None
 
 
 def _defined(module: Module, name: str, method: str) -> cst.FunctionDef | None:

@@ -406,6 +406,18 @@ class Outside:
         known = (project.calls.steps_as_written(each.path, each.name, method) for each in near)
         return next((found for found in known if found is not None), False)
 
+    def runs_model(self, definitions: Iterable[Definition], method: str) -> bool:
+        """Say whether one call of a function of another file, or of a method of the first of these
+        classes that has it, runs a model; not known of a file that is looked at for another
+        one."""
+        project = self.project
+        near = (
+            each
+            for each in (definitions if project is not None else ())
+            if project is not None and project.files.says(each.path, "torch")
+        )
+        return self._is_so(exports.runs_model, near, method)
+
     def _is_so(
         self,
         question: Callable[..., bool | None],

@@ -103,7 +103,30 @@ class Runs:
         calls = list(self.tree.within(loop.body, cst.Call) if whole else self._calls_in(loop))
         if not calls or self._over_no_data(loop) or any(map(self._begins_anew, calls)):
             return False
-        return any(self._runs_model(call, loop, whole=whole) for call in calls)
+        return any(self._runs_model(call, loop, whole=whole) for call in calls) or any(
+            map(self._runs_elsewhere, calls)
+        )
+
+    def _runs_elsewhere(self, call: cst.Call) -> bool:
+        """Say whether a call runs a function of another file, or a method of an object whose class
+        is there, that runs a model."""
+        func, outside = call.func, self.names.outside
+        name = self.names.name(func) if call.args else "torch."
+        if name is not None and name.startswith(("torch.", "builtins.", "numpy.")):
+            return False
+        if self.flow.callees(call) or _LOOKS.search(last_name(func)):
+            return False
+        if found := outside.find(name):
+            return outside.runs_model((found,), "")
+        held = self.values.value(func.value) if isinstance(func, cst.Attribute) else None
+        if held is None or held.kind not in ("object", "module"):
+            return False
+        families = self.values.families(held)
+        return any(outside.runs_model(family, last_name(func)) for family in families)
+
+    def function_runs(self, function: cst.FunctionDef) -> bool:
+        """Say whether one call of a function runs a model, and goes over no data by itself."""
+        return self._function(function, _DEPTH - 1, once=True, whole=False)
 
     def _calls_in(self, loop: Loop) -> Iterator[cst.Call]:
         """Yield the calls of one pass of a loop, those of the handful of passes of a loop in it
@@ -387,7 +410,8 @@ class Runs:
 
 
 @question(ground=True)
-def _runs(module: Module) -> Runs:
+def runs(module: Module) -> Runs:
+    """Return which loops and functions of a file run a model."""
     return Runs(module)
 
 
@@ -397,7 +421,7 @@ def _runs(module: Module) -> Runs:
 def runs_model(module: Module, loop: cst.CSTNode) -> bool:
     """Say whether each pass of a loop runs a model on tensors, one that was there before it: it is
     a loop over data, whatever it goes over."""
-    return _runs(module).runs(loop)
+    return runs(module).runs(loop)
 
 
 @question(
@@ -410,5 +434,5 @@ def work_of_loop(module: Module, loop: cst.CSTNode) -> str | None:
     or it brings something of its own to the device and reads what is computed there."""
     if runs_model(module, loop):
         return "runs a model"
-    trips = isinstance(loop, cst.For) and _runs(module).round_trips(loop)
+    trips = isinstance(loop, cst.For) and runs(module).round_trips(loop)
     return "computes on the device and reads the result" if trips else None

@@ -13,7 +13,7 @@ from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.names import dotted_text, last_part
 from torchlint.semantic.code.reaching import assigned_to
 from torchlint.semantic.code.scopes import base_names, method_of, scopes
-from torchlint.semantic.code.tree import attr_of, targets_of
+from torchlint.semantic.code.tree import attr_of, is_name, targets_of
 from torchlint.semantic.code.updates import is_step, updates
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -34,7 +34,7 @@ _STATELESS = ops.dotted("layer", "stateless")
 TRANSFORMS = ("torchaudio.transforms.", "torchvision.transforms.")
 """Packages of layers without parameters."""
 GROWS = frozenset(("append", "extend", "insert", "appendleft", "setdefault"))
-_NOT_RUNS = ("forward", "__init__", "__call__", "generate")
+_NOT_RUNS = ("forward", "__init__", "__call__")
 
 
 @question(yes="`{0}` runs a model", no="`{0}` is not known to run a model")
@@ -64,6 +64,10 @@ def _instances(module: Module, node: cst.BaseExpression) -> list[Value]:
     """Return the networks that an expression may be: of ``self.x``, all that the class assigns to
     it."""
     found = inferred(module, node)
+    if found.kind == "?" and is_name(node, "self"):
+        own = module.class_of(node)
+        network = own is not None and is_network(module, own)
+        return [Value("module", node=own, name=own.name.value)] if own and network else []
     if found.kind != "module":
         return []
     cls = module.class_of(node)

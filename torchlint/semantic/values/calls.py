@@ -252,6 +252,8 @@ class Calls(Functions):
                 return self._instance(node, cls)
             if node.func.value in PASS_THROUGH and args:
                 return args[0]
+        if func.kind == "?" and func.device is not None:
+            func = self.recorded[node.func] = _moved_network(func, args)
         if func.kind == "module" and self._makes_network(node, func, args):
             self.recorded[node.func] = UNKNOWN
             return func
@@ -452,7 +454,8 @@ class Calls(Functions):
             return Value("tuple", items=items) if len(items) > 1 else items[0]
         if name in PASS_THROUGH and args:
             return args[0]
-        called = self.recorded[func] = self._method_value(node, func, receiver)
+        called = self._method_value(node, func, receiver)
+        called = self.recorded[func] = _moved_network(called, args)
         if called.kind == "module":
             return self.module_call(node, called, args)
         found = self._of_itself(node, func, args)
@@ -577,6 +580,13 @@ def flags_given(
     given = {**({} if has_star(call) else given), **passed}
     words = ((name, each.value) for name, each in given.items() if isinstance(each, cst.Name))
     return {name: TRUTHS[word] for name, word in words if word in TRUTHS}
+
+
+def _moved_network(thing: Value, args: list[Value]) -> Value:
+    """Return the network that a thing is which was moved to a device and is called, whatever made
+    it."""
+    moved = thing.kind == "?" and thing.device in (CUDA, ACCEL) and thing.origin is None
+    return Value("module", device=thing.device) if moved and args else thing
 
 
 def _of_unseen_part(module: Value, args: list[Value]) -> Value:

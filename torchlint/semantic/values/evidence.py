@@ -34,6 +34,9 @@ _CALLED = (
     (NUMBER, Value("plain", origin="name")),
 )
 """What a name says, the first that does."""
+NETWORK = Value("module", origin="name")
+OF_NETWORKS = frozenset("parameters named_parameters train eval requires_grad_".split())
+"""Methods that networks have, and nothing else that is called as well."""
 
 
 @cache

@@ -11,7 +11,7 @@ from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.tree import children, parameters_of
 from torchlint.semantic.torch import dtypes, ops
 from torchlint.semantic.torch.spelling import MODEL, called
-from torchlint.semantic.values import library, plain
+from torchlint.semantic.values import evidence, library, plain
 from torchlint.semantic.values.narrowing import narrowed, told
 from torchlint.semantic.values.parts import TENSORLIKE, Parts
 from torchlint.semantic.values.refilled import on_host
@@ -107,6 +107,10 @@ class Expressions(Parts):
         if found.kind != "?":
             return found
         told = self.values.name_evidence(self.owner, name, found)
+        if told.kind == "?":
+            above = self.values.tree.parents.get(node)
+            run = type(above) is cst.Call and above.func is node
+            return evidence.NETWORK if run and name in self.values.networks(self.owner) else told
         if told.tensor and self.values.names.name(node) == "torch":
             return found  # ``torch.bmm(a, b)`` is asked of no tensor.
         return found if told.kind == "module" and self._function_of_a_model(node) else told
@@ -152,10 +156,17 @@ class Expressions(Parts):
             return self.used(node, found)
         if found.kind != "?" or found.device == CPU:
             return found
-        above = self.values.tree.parents.get(node)
+        return self._by_use(node, text, found)
+
+    def _by_use(self, node: cst.Attribute, text: str | None, found: Value) -> Value:
+        """Return what the uses of an attribute of which no kind is known say, or its spelling."""
+        attr, above = node.attr.value, self.values.tree.parents.get(node)
         if attr == "optim" and isinstance(above, cst.Attribute) and above.attr.value[:1].isupper():
             return UNKNOWN  # The module of a library, ``bnb.optim.AdamW``.
-        return self.used(node, self.values.named(attr, text))
+        named = self.values.named(attr, text)
+        if named.kind == "?" and isinstance(above, cst.Call) and above.func is node:
+            return evidence.NETWORK if self.values.network_kept(node, text) else found
+        return self.used(node, named)
 
     def _place_of(self, node: cst.BaseExpression) -> Value:
         """Return the device of a tensor: the program's, but of a parameter for which a call of the

@@ -344,6 +344,19 @@ class Values(Budgeted, Recognition):
         )
 
     @remembered
+    def networks(self, owner: cst.CSTNode) -> frozenset[str]:
+        """Return the texts of what a function, or for ``self.x`` a class, both calls and asks for
+        its parameters or sets to training or evaluation: networks, whatever makes them."""
+        calls = list(self.tree.within(owner, cst.Call, nested=isinstance(owner, cst.ClassDef)))
+        asked = {
+            dotted_text(call.func.value)
+            for call in calls
+            if isinstance(call.func, cst.Attribute) and call.func.attr.value in evidence.OF_NETWORKS
+        }
+        run = {dotted_text(call.func) for call in calls if call.args} if asked else set()
+        return frozenset(text for text in asked & run if text is not None)
+
+    @remembered
     def texts(self, owner: cst.CSTNode) -> frozenset[str]:
         """Return the names that a function compares with texts and binds once, ``model == "gcn"``:
         they say which model is meant, and are none; nor is what has a ``__name__``, a class."""
@@ -377,6 +390,11 @@ class Values(Budgeted, Recognition):
     def named(self, attr: str, text: str | None) -> Value:
         """Return what the spelling of an attribute says (``self.model``, ``args.device``)."""
         return UNKNOWN if text == "torch.optim" else evidence.by_name(attr)
+
+    def network_kept(self, node: cst.Attribute, text: str | None) -> bool:
+        """Say whether the class around ``self.x`` uses that as a network."""
+        cls = self.scopes.tree.class_of(node) if is_name(node.value, "self") else None
+        return cls is not None and text in self.networks(cls)
 
     # -- attributes --------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Module, inferred
+from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.tree import attr_of, is_name, root_of
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import iteration_count
@@ -48,6 +49,77 @@ def writes_pixels(module: Module, loop: cst.For) -> bool:
         for store in stores
         for each in inner
     ) and all(_stores_apart(module, loop, store, stores) for store in stores)
+
+
+@question(
+    yes="the loop works through the rows of an array with NumPy, one after the other",
+    no="the loop goes over no rows of an array, or an iteration needs another one",
+)
+def works_through_rows(module: Module, loop: cst.For) -> bool:
+    """Say whether a loop counts up to the length of an array of the host, and with Python's and
+    NumPy's functions makes a row of an array of each row: ``out[t] = (x[t] - x[t].min()) / n``."""
+    match loop:
+        case cst.For(
+            cst.Name(row),
+            cst.Call(
+                args=[
+                    cst.Arg(
+                        cst.Subscript(
+                            cst.Attribute(array, cst.Name("shape")),
+                            [cst.SubscriptElement(cst.Index(cst.Integer("0")))],
+                        )
+                        | cst.Call(cst.Name("len"), [cst.Arg(array)])
+                    )
+                ]
+            ),
+        ) if _counts(module, loop) and inferred(module, array).kind == "ndarray":
+            stores = list(_stores(module, loop))
+            filled = [each for each in stores if _is_row(each, row)]
+            return (
+                any(not each.value.deep_equals(array) for each in filled)
+                and not any(module.within(loop.body, *_ENDS))
+                and all(_by_numpy(module, call) for call in module.within(loop.body, cst.Call))
+                and all(_uses_alone(module, loop, each.value, row) for each in filled)
+                and not _carries(module, loop)
+            )
+    return False
+
+
+def _is_row(part: cst.Subscript, row: str) -> bool:
+    """Say whether a subscript takes the row of this number, or a part of it."""
+    match part.slice[0].slice:
+        case cst.Index(cst.Name(name)):
+            return name == row
+    return False
+
+
+def _by_numpy(module: Module, call: cst.Call) -> bool:
+    """Say whether a call is of a function of Python's or NumPy's, or of a method of an array."""
+    match call.func:
+        case cst.Attribute(owner) if inferred(module, owner).kind == "ndarray":
+            return True
+    return module.called(call).startswith(_HOST)
+
+
+def _uses_alone(module: Module, loop: cst.For, holder: cst.BaseExpression, row: str) -> bool:
+    """Say whether a loop takes nothing of what it fills but the row at hand."""
+    uses = (u for u in module.within(loop.body, type(holder)) if u.deep_equals(holder))
+    return inferred(module, holder).kind == "ndarray" and all(
+        isinstance(above := module.parent(use), cst.Subscript) and _is_row(above, row)
+        for use in uses
+    )
+
+
+def _carries(module: Module, loop: cst.For) -> bool:
+    """Say whether a loop binds a name that has a value before it: an iteration may need the one
+    before."""
+    for name in module.names_in(loop.body):
+        inside = {
+            module.is_within(each, loop) for each in writes_of(module, module.scope(loop), name)
+        }
+        if len(inside) > 1:
+            return True
+    return False
 
 
 @question(
