@@ -111,7 +111,7 @@ import libcst as cst
 from torchlint.base.regex import regex
 from torchlint.rule import Hit, Module, Rule, keyword_argument
 from torchlint.semantic.code.flow import reads_of
-from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.code.reaching import assigned_values
 from torchlint.semantic.code.scopes import local_class
 from torchlint.semantic.data.samples import loader_unit
 from torchlint.semantic.question import question
@@ -209,7 +209,7 @@ def _widened(module: Module, node: cst.BaseExpression) -> tuple[cst.BaseExpressi
     """Return the operation that makes returned uint8 data wide, with the dtype it gives."""
     match node:
         case cst.Name():
-            values = _values(module, node)
+            values = assigned_values(module, node)
             return _widened(module, values[0]) if len(values) == 1 else None
         case cst.BinaryOperation(left, cst.Divide(), right):
             if module.source_of(right) not in ("255", "255.0", "255."):
@@ -242,7 +242,7 @@ def _is_narrow(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether an expression is image data as it was read: uint8."""
     match node:
         case cst.Name():
-            values = _values(module, node)
+            values = assigned_values(module, node)
             return bool(values) and all(_is_narrow(module, value) for value in values)
         case cst.Call(func, args):
             name = module.name(func) or ""
@@ -265,17 +265,10 @@ def _picture(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether an expression is an image of PIL, as it was opened or converted."""
     match node:
         case cst.Name():
-            values = _values(module, node)
+            values = assigned_values(module, node)
             return bool(values) and all(_picture(module, value) for value in values)
         case cst.Call(cst.Attribute(source, cst.Name("convert" | "resize" | "crop"))):
             return _picture(module, source)
         case cst.Call(func):
             return module.name(func) == "PIL.Image.open"
     return False
-
-
-def _values(module: Module, name: cst.Name) -> list[cst.BaseExpression]:
-    """Return what assignments may have bound to a name; nothing where something else may have."""
-    found = definitions_of(module, name)
-    values = [each.value for each in found if isinstance(each, cst.Assign)]
-    return values if len(values) == len(found) else []

@@ -88,7 +88,7 @@ from torchlint.rule import (
     keyword_argument,
     on_device,
 )
-from torchlint.semantic.code.reaching import definitions_of, sole_use, uses_of
+from torchlint.semantic.code.reaching import assigned_values, sole_use, uses_of
 from torchlint.semantic.code.scopes import base_names
 from torchlint.semantic.code.text import mentions
 from torchlint.semantic.code.tree import has_star, method_called
@@ -177,11 +177,8 @@ def check_explicit(node: cst.Call, module: Module) -> Iterator[Hit]:
 def _is_float64(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether an expression is a NumPy array of float64 for certain."""
     if isinstance(node, cst.Name):
-        made = definitions_of(module, node)
-        values = [m.value for m in made if isinstance(m, cst.Assign)]
-        return (
-            bool(made) and len(values) == len(made) and all(_is_float64(module, v) for v in values)
-        )
+        values = assigned_values(module, node)
+        return bool(values) and all(_is_float64(module, each) for each in values)
     if isinstance(node, cst.BinaryOperation):
         parts = (node.left, node.right)
         numbers = [p for p in parts if inferred(module, p).kind == "number"]

@@ -91,7 +91,7 @@ from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, Severity, in
 from torchlint.rules.precision._unfused_log_softmax.fills import filled
 from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.names import one_by_one
-from torchlint.semantic.code.reaching import definitions_of, readers_of, sole_use
+from torchlint.semantic.code.reaching import assigned_value, definitions_of, readers_of, sole_use
 from torchlint.semantic.code.tree import last_name
 from torchlint.semantic.question import question
 from torchlint.semantic.time.autograd import no_grad
@@ -214,14 +214,8 @@ def _small(module: Module, node: cst.BaseExpression) -> bool:
 
 def _origin(module: Module, node: cst.BaseExpression) -> cst.BaseExpression:
     """Return the expression that made a name's value, where this is the value's only read."""
-    made = definitions_of(module, node) if isinstance(node, cst.Name) else []
-    if (
-        len(made) == 1
-        and isinstance(made[0], cst.Assign)
-        and sole_use(module, made[0].value) is node
-    ):
-        return made[0].value
-    return node
+    made = assigned_value(module, node) if isinstance(node, cst.Name) else None
+    return made if made is not None and sole_use(module, made) is node else node
 
 
 @question()

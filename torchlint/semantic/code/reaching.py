@@ -249,6 +249,14 @@ def assigned_value(module: Module, read: cst.Name) -> cst.BaseExpression | None:
     return only.value if isinstance(only, cst.Assign) else None
 
 
+@question(ground=True, remember=False)
+def assigned_values(module: Module, read: cst.CSTNode) -> list[cst.BaseExpression]:
+    """Return what assignments may have bound to a name; nothing where something else may have."""
+    made = definitions_of(module, read) if isinstance(read, cst.Name) else []
+    values = [each.value for each in made if isinstance(each, cst.Assign)]
+    return values if len(values) == len(made) else []
+
+
 @question(yes="it is assigned", no="nothing in the function or class assigns it")
 def assigned_to(module: Module, place: cst.BaseExpression) -> list[cst.BaseExpression]:
     """Return what a function assigns to a plain name, or a class to an attribute of ``self``."""

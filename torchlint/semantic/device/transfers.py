@@ -11,7 +11,7 @@ from torchlint.semantic.code.calls import arguments_of
 from torchlint.semantic.code.conditions import conditions_around
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.names import dotted_text, last_part
-from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.code.reaching import assigned_values
 from torchlint.semantic.code.scopes import method_of, scopes
 from torchlint.semantic.code.tree import attr_of, has_star, keyword_of, method_called, root_of
 from torchlint.semantic.module import Module
@@ -233,12 +233,7 @@ _NOT_FUNCTIONS = ("torch.utils.", "torch.is_tensor", "torch.save", "torch.nn.Mod
 def cast_before(module: Module, source: cst.BaseExpression) -> bool:
     """Say whether what is moved is a cast, where it is not known that the tensor has the dtype
     already: then it lies in new memory of the host."""
-    made: list[cst.BaseExpression] = [source]
-    if isinstance(source, cst.Name):
-        found = definitions_of(module, source)
-        made = [each.value for each in found if isinstance(each, cst.Assign)]
-        if len(made) < len(found):
-            return False
+    made = assigned_values(module, source) if isinstance(source, cst.Name) else [source]
     return bool(made) and all(_casts(module, each) for each in made)
 
 

@@ -11,7 +11,7 @@ from torchlint.base.regex import regex
 from torchlint.rule import Module, inferred
 from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.code.reaching import assigned_value
 from torchlint.semantic.code.tree import DISPLAYS, LOOPS, attr_of, components, method_called
 from torchlint.semantic.question import question
 from torchlint.semantic.time.autograd import no_grad
@@ -61,9 +61,7 @@ def vain_backward(module: Module, node: cst.Call) -> cst.BaseExpression | None:
 def _made_by(module: Module, value: cst.BaseExpression) -> cst.Call | None:
     """Return the call of a model that gave a value, or the first of several."""
     if isinstance(value, cst.Name):
-        found = definitions_of(module, value)
-        made = found[0] if len(found) == 1 else None
-        value = made.value if isinstance(made, cst.Assign) else value
+        value = assigned_value(module, value) or value
     return value if isinstance(value, cst.Call) and is_model_call(module, value) else None
 
 

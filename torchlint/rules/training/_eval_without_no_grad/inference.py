@@ -17,7 +17,7 @@ from torchlint.rules.training._eval_without_no_grad.graphless_calls import (
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import call_sites
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.reaching import assigned_to, definitions_of
+from torchlint.semantic.code.reaching import assigned_to, assigned_values, definitions_of
 from torchlint.semantic.code.scopes import name_outside
 from torchlint.semantic.code.text import in_main_guard
 from torchlint.semantic.code.tree import attr_of, keyword_of, method_called
@@ -203,8 +203,7 @@ def kept_still(module: Module, model: cst.BaseExpression) -> bool:
     if not any(called(part, KEPT_STILL) for part in name.split(".")):
         return False
     if isinstance(model, cst.Name):
-        made = definitions_of(module, model)
-        return not made or any(not isinstance(each, cst.Assign) for each in made)
+        return not assigned_values(module, model)
     assigned = assigned_to(module, model)
     return not assigned or any(isinstance(value, cst.Name) for value in assigned)
 

@@ -6,7 +6,7 @@ import libcst as cst
 
 from torchlint.rule import Grade, Module, Transfer, heat_of, inferred
 from torchlint.rules.transfer._blocking_batch_copy.batches import older_than_loops
-from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.code.reaching import assigned_values, definitions_of
 from torchlint.semantic.code.tree import is_name, method_called
 from torchlint.semantic.device.host_reads import host_copy, scalar_reads
 from torchlint.semantic.device.uploads import host_data, tensor_data, upload_of
@@ -54,11 +54,8 @@ def _in_training(module: Module, node: cst.CSTNode) -> bool:
 
 def _listed_here(module: Module, data: cst.BaseExpression) -> bool:
     """Say whether data are a list that the function makes itself, element by element."""
-    made = definitions_of(module, data) if isinstance(data, cst.Name) else []
-    return bool(made) and all(
-        isinstance(each, cst.Assign) and isinstance(each.value, (cst.List, cst.ListComp))
-        for each in made
-    )
+    made = assigned_values(module, data)
+    return bool(made) and all(isinstance(each, (cst.List, cst.ListComp)) for each in made)
 
 
 def _computed(module: Module, source: cst.BaseExpression, depth: int = _NAMES) -> bool:

@@ -8,7 +8,7 @@ from torchlint.fixes.notes import safe_unless
 from torchlint.rule import Fix, Module, NeedImport, Replace, inferred
 from torchlint.semantic.code.imports import name_for_module
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.reaching import definitions_of, readers_of
+from torchlint.semantic.code.reaching import assigned_value, definitions_of, readers_of
 from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.uses.assumptions import PATCHED, TORCH
 
@@ -74,8 +74,7 @@ def _compares(module: Module, mask: cst.BaseExpression, tensor: cst.BaseExpressi
     the tensor's shape wherever it can index it."""
     made = mask
     if isinstance(mask, cst.Name):
-        found = definitions_of(module, mask)
-        made = found[0].value if len(found) == 1 and isinstance(found[0], cst.Assign) else mask
+        made = assigned_value(module, mask) or mask
     match made:
         case cst.Comparison(left, [cst.ComparisonTarget(operator, right)]) if isinstance(
             operator, _ORDERS
