@@ -164,12 +164,10 @@ def _has_self(module: Module, node: cst.CSTNode) -> bool:
 def _literal(module: Module, device: cst.BaseExpression) -> bool:
     """Say whether an expression names a GPU in the source: ``"cuda:0"``, an index,
     ``torch.device("cuda")``."""
-    match device:
-        case cst.SimpleString():
-            return str(device.raw_value).startswith("cuda")
-        case cst.Call(args=[first, *_]) if module.name(device.func) == "torch.device":
-            return _literal(module, first.value)
-    return isinstance(device, cst.Integer)
+    if isinstance(device, cst.Call) and module.name(device.func) == "torch.device" and device.args:
+        device = device.args[0].value
+    text = device.raw_value if isinstance(device, cst.SimpleString) else ""
+    return isinstance(device, cst.Integer) or str(text).startswith("cuda")
 
 
 def _own_device() -> cst.Attribute:

@@ -79,6 +79,7 @@ import libcst as cst
 
 from torchlint.base.regex import regex
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, conditions_around
+from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.text import mentions
 from torchlint.semantic.code.tree import attr_of, is_name, keyword_of
 from torchlint.semantic.time.step_overhead import over_parameters
@@ -142,12 +143,7 @@ def _zeroing(module: Module, loop: cst.For, name: str) -> cst.Call | None:
 
 def _of_gradient(node: cst.BaseExpression, name: str) -> bool:
     """Say whether an expression is ``p.grad`` or ``p.grad.data``."""
-    match node:
-        case cst.Attribute(cst.Attribute() as inner, cst.Name("data")):
-            return _of_gradient(inner, name)
-        case cst.Attribute(cst.Name(owner), cst.Name("grad")):
-            return owner == name
-    return False
+    return (dotted_text(node) or "").removesuffix(".data") == f"{name}.grad"
 
 
 def _asks_for_gradient(test: cst.BaseExpression, name: str) -> bool:

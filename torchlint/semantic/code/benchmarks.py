@@ -41,15 +41,12 @@ _TIMING = ("torch.cuda.Event", "torch.utils.benchmark.Timer")
 def is_benchmark(module: Module, node: cst.CSTNode) -> bool:
     """Say whether `node` is benchmark or test code: by path, by function name, or by CUDA timing
     events."""
+    if _in_bench_file(module):
+        return True
     around = module.tree.def_of(node)
-    return _in_bench_file(module) or (around is not None and _in_bench(module, around))
-
-
-@question(ground=True)
-def _in_bench(module: Module, function: cst.FunctionDef) -> bool:
-    """Say whether a function measures time or tests, or lies in one that does."""
-    outer = module.tree.def_of(function)
-    return _is_bench(module, function) or (outer is not None and _in_bench(module, outer))
+    while around is not None and not _is_bench(module, around):
+        around = module.tree.def_of(around)
+    return around is not None
 
 
 @question(ground=True)
@@ -89,6 +86,7 @@ def _is_test(module: Module, function: cst.FunctionDef) -> bool:
     return module.class_of(function) is None and not _is_called(name, module.text)
 
 
+@question(ground=True)
 def _is_bench(module: Module, function: cst.FunctionDef) -> bool:
     """Say whether a function measures time or tests, by its name or by CUDA timing events."""
     name = function.name.value

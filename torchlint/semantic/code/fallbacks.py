@@ -138,9 +138,9 @@ def _counts_marks(node: cst.BaseExpression) -> bool:
     match node:
         case cst.Call(cst.Name("len")):
             return True
-        case cst.Call(cst.Attribute(inner, cst.Name("item")), []):
-            return _counts_marks(inner)
-        case cst.Call(cst.Attribute(attr=cst.Name(name))):
+        case cst.Call(
+            cst.Attribute(cst.Call(cst.Attribute(attr=cst.Name(name))), cst.Name("item")), []
+        ) | cst.Call(cst.Attribute(attr=cst.Name(name))):
             return name in _MARKS
     return False
 
