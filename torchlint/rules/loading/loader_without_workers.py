@@ -142,7 +142,7 @@ from torchlint.rule import (
 )
 from torchlint.semantic.code.debug_flags import is_debug
 from torchlint.semantic.code.flow import call_sites
-from torchlint.semantic.code.imports import name_for_module
+from torchlint.semantic.code.imports import torch_name
 from torchlint.semantic.code.text import explained, has_main_guard
 from torchlint.semantic.code.tree import components, is_name, is_zero
 from torchlint.semantic.data.datasets import (
@@ -349,7 +349,7 @@ def _fix(module: Module, node: cst.Call, dataset: cst.BaseExpression | None) -> 
             new = with_keyword(new, name, value)
         elif not module.is_within(written, node):
             elsewhere.append(Replace(written, value))
-    torch = name_for_module(module, "torch", "torch")
+    torch = torch_name(module)
     asks = isinstance(changes.get("pin_memory"), cst.Call)
     edits = (Replace(node, new), *elsewhere, *((NeedImport("torch", torch),) if asks else ()))
     return Fix(edits, safety, "Load with worker processes", one_sentence(notes))

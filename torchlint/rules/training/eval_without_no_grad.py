@@ -164,7 +164,7 @@ from torchlint.rules.training._eval_without_no_grad.passes import (
     passes_without_training,
 )
 from torchlint.semantic.code.flow import call_sites, callees_of
-from torchlint.semantic.code.imports import name_for_module
+from torchlint.semantic.code.imports import torch_name
 from torchlint.semantic.code.text import explained
 from torchlint.semantic.code.tree import LOOPS, method_called
 from torchlint.semantic.question import question
@@ -490,7 +490,7 @@ def _is_first(module: Module, node: cst.Call) -> bool:
 def _fix(module: Module, node: cst.Call, heat: Heat) -> Fix | None:
     """Decorate the function, or wrap the loop where the function also trains, or has a block of its
     own already."""
-    torch = name_for_module(module, "torch", "torch")
+    torch = torch_name(module)
     need, function = NeedImport("torch", torch), module.function(node)
     loops = module.within(function or module.root, cst.For, cst.While)
     trains = any(loop_kind(module, loop) in (LoopKind.TRAIN, LoopKind.EPOCH) for loop in loops)

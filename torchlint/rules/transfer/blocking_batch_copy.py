@@ -187,7 +187,7 @@ from torchlint.rules.transfer._blocking_batch_copy.batches import (
 )
 from torchlint.rules.transfer._blocking_batch_copy.made_in_step import made_in_step
 from torchlint.rules.transfer._blocking_batch_copy.overlaps import changed_later, may_overlap
-from torchlint.semantic.code.imports import name_for_module
+from torchlint.semantic.code.imports import torch_name
 from torchlint.semantic.code.named_tests import Holds
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import has_star, is_name, is_zero, method_called, root_of
@@ -531,7 +531,7 @@ def _fix(module: Module, transfer: Transfer, pins: _Pins) -> Fix | None:
     needed: list[NodeEdit] = []
     other = transfer.device != CUDA and names_other_accelerator(module)
     if other:
-        torch = name_for_module(module, "torch", "torch")
+        torch = torch_name(module)
         word = cst.parse_expression(f"{torch}.cuda.is_available()")
         needed.append(NeedImport("torch", torch))
     edit = Replace(transfer.call, with_keyword(transfer.call, "non_blocking", word))
@@ -676,5 +676,5 @@ def _pinned(module: Module, loader: cst.Call) -> list[NodeEdit]:
     else:
         return []
     asks = isinstance(value, cst.Call)
-    torch = name_for_module(module, "torch", "torch")
+    torch = torch_name(module)
     return [edit, NeedImport("torch", torch)] if asks else [edit]

@@ -111,7 +111,7 @@ from torchlint.rule import (
     on_device,
     wait_for,
 )
-from torchlint.semantic.code.imports import name_for_module
+from torchlint.semantic.code.imports import torch_name
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import components, is_name, method_called
 from torchlint.semantic.code.truth import ASKING, TESTS, asked_for_truth
@@ -452,7 +452,7 @@ def _fix(module: Module, node: cst.If, test: cst.BaseExpression) -> Fix | None:
         inferred(module, side).tensor and _scaled(module, side, name.value) for side in sides
     ):
         return None
-    torch = name_for_module(module, "torch", "torch")
+    torch = torch_name(module)
     select = cst.Call(
         cst.parse_expression(f"{torch}.where"), [*map(cst.Arg, (test, taken.value, otherwise))]
     )

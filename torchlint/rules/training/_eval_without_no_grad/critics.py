@@ -11,7 +11,7 @@ from torchlint.base.regex import regex
 from torchlint.rule import Module, inferred
 from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.code.reaching import assigned_value
 from torchlint.semantic.code.tree import DISPLAYS, LOOPS, attr_of, components, method_called
 from torchlint.semantic.question import question
 from torchlint.semantic.time.autograd import no_grad
@@ -60,10 +60,7 @@ def vain_backward(module: Module, node: cst.Call) -> cst.BaseExpression | None:
 
 def _made_by(module: Module, value: cst.BaseExpression) -> cst.Call | None:
     """Return the call of a model that gave a value, or the first of several."""
-    if isinstance(value, cst.Name):
-        found = definitions_of(module, value)
-        made = found[0] if len(found) == 1 else None
-        value = made.value if isinstance(made, cst.Assign) else value
+    value = assigned_value(module, value) or value
     return value if isinstance(value, cst.Call) and is_model_call(module, value) else None
 
 
@@ -116,13 +113,11 @@ class _Gradients:
         while at is not None and at is not function:
             block = self.module.parent(at)
             if isinstance(block, cst.IndentedBlock):
-                rest = [*block.body]
-                place = next(i for i, part in enumerate(rest) if part is at)
-                self._block(rest[place + 1 :])
-                above = self.module.parent(block)
-                if isinstance(above, LOOPS):
-                    self._maybe(rest[: place + 1])
-                at = above
+                behind = block.body.index(at) + 1
+                self._block(block.body[behind:])
+                at = self.module.parent(block)
+                if isinstance(at, LOOPS):
+                    self._maybe(block.body[:behind])
             else:
                 at = block
         return at is function and self.through and self.trained and not self.used
@@ -152,7 +147,7 @@ class _Gradients:
             self._call(call, critic)
         match small:
             case cst.Assign(targets, value):
-                names = {n for t in targets for n in _names(t.target)}
+                names = {name for target in targets for name in _names(target.target)}
                 if self._carries(value, critic):
                     self.graphs |= names
                 else:
@@ -197,14 +192,11 @@ class _Gradients:
 
     def _carries(self, node: cst.CSTNode, critic: cst.Call | None) -> bool:
         """Say whether code reads what has the graph, and does not cut it at once."""
-        for read in self.module.within(node, cst.Name, cst.Attribute, cst.Call):
-            if read is critic or (
-                not isinstance(read, cst.Call) and dotted_text(read) in self.graphs
-            ):
-                above = self.module.parent(read)
-                if not (isinstance(above, cst.Attribute) and attr_of(above) in _CUT):
-                    return True
-        return False
+        return any(
+            attr_of(self.module.parent(read)) not in _CUT
+            for read in self.module.within(node, cst.Name, cst.Attribute, cst.Call)
+            if read is critic or dotted_text(read) in self.graphs
+        )
 
 
 def _suites(node: cst.CSTNode) -> Iterator[cst.BaseSuite]:

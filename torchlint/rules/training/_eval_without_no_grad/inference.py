@@ -226,8 +226,12 @@ def still_by_project(module: Module, model: cst.BaseExpression) -> bool:
 def called_by_framework(module: Module, node: cst.Call) -> bool:
     """Say whether a framework may call the method around a node, and switch autograd off itself."""
     home = module.function(node)
-    hook = home is not None and home.name.value in STEP_METHODS and module.class_of(home)
-    return home is not None and bool(hook) and not call_sites(module, home)
+    return (
+        home is not None
+        and home.name.value in STEP_METHODS
+        and module.class_of(home) is not None
+        and not call_sites(module, home)
+    )
 
 
 @question(

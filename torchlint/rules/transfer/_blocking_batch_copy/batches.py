@@ -14,7 +14,7 @@ from torchlint.rules.transfer._blocking_batch_copy.overlaps import changed_later
 from torchlint.rules.transfer._blocking_batch_copy.tensor_origins import lies_with_batch
 from torchlint.semantic.code.flow import call_sites, writes_of
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.reaching import definitions_of, readers_of
+from torchlint.semantic.code.reaching import assignments_of, definitions_of, readers_of
 from torchlint.semantic.code.scopes import name_outside
 from torchlint.semantic.code.tree import (
     DISPLAYS,
@@ -392,10 +392,7 @@ def _of_another_package(module: Module, call: cst.Call) -> bool:
 @question()
 def _made_by_calls(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether a name holds what calls have given that give no views."""
-    if not isinstance(node, cst.Name):
-        return False
-    made = definitions_of(module, node)
-    values = [each.value if isinstance(each, cst.Assign) else None for each in made]
+    values = [each.value for each in assignments_of(module, node)]
     return bool(values) and all(
         isinstance(value, cst.Call)
         and (

@@ -6,7 +6,7 @@ import libcst as cst
 
 from torchlint.fixes.notes import safe_unless
 from torchlint.rule import Fix, Module, NeedImport, Replace, inferred
-from torchlint.semantic.code.imports import name_for_module
+from torchlint.semantic.code.imports import torch_name
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.code.tree import is_name
@@ -50,7 +50,7 @@ def masked_fix(module: Module, node: cst.Subscript | cst.Call) -> Fix | None:
     if not compared:
         return None
     note = "" if len(compared) > 1 else _LIKE_MASK
-    torch = name_for_module(module, "torch", "torch")
+    torch = torch_name(module)
     args = [cst.Arg(mask), cst.Arg(source), cst.Arg(into)]
     select = cst.Call(cst.parse_expression(f"{torch}.where"), args)
     new: cst.BaseSmallStatement
