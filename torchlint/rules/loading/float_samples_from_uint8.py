@@ -111,7 +111,7 @@ import libcst as cst
 from torchlint.base.regex import regex
 from torchlint.rule import Hit, Module, Rule, keyword_argument
 from torchlint.semantic.code.flow import reads_of
-from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.code.reaching import assignments_of
 from torchlint.semantic.code.scopes import local_class
 from torchlint.semantic.data.samples import loader_unit
 from torchlint.semantic.question import question
@@ -276,6 +276,4 @@ def _picture(module: Module, node: cst.BaseExpression) -> bool:
 
 def _values(module: Module, name: cst.Name) -> list[cst.BaseExpression]:
     """Return what assignments may have bound to a name; nothing where something else may have."""
-    found = definitions_of(module, name)
-    values = [each.value for each in found if isinstance(each, cst.Assign)]
-    return values if len(values) == len(found) else []
+    return [each.value for each in assignments_of(module, name)]

@@ -88,10 +88,10 @@ from torchlint.rule import (
     keyword_argument,
     on_device,
 )
-from torchlint.semantic.code.reaching import definitions_of, sole_use, uses_of
+from torchlint.semantic.code.reaching import assignments_of, sole_use, uses_of
 from torchlint.semantic.code.scopes import base_names
 from torchlint.semantic.code.text import mentions
-from torchlint.semantic.code.tree import has_star, method_called
+from torchlint.semantic.code.tree import attr_of, has_star, method_called
 from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import dtypes, ops
@@ -177,11 +177,8 @@ def check_explicit(node: cst.Call, module: Module) -> Iterator[Hit]:
 def _is_float64(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether an expression is a NumPy array of float64 for certain."""
     if isinstance(node, cst.Name):
-        made = definitions_of(module, node)
-        values = [m.value for m in made if isinstance(m, cst.Assign)]
-        return (
-            bool(made) and len(values) == len(made) and all(_is_float64(module, v) for v in values)
-        )
+        made = assignments_of(module, node)
+        return bool(made) and all(_is_float64(module, each.value) for each in made)
     if isinstance(node, cst.BinaryOperation):
         parts = (node.left, node.right)
         numbers = [p for p in parts if inferred(module, p).kind == "number"]
@@ -222,10 +219,7 @@ def _goes_to_device(module: Module, node: cst.Call) -> bool:
 
 
 def _cast(module: Module, node: cst.Call) -> bool:
-    return any(
-        isinstance(above := module.parent(use), cst.Attribute) and above.attr.value in _CASTS
-        for use in uses_of(module, node)
-    )
+    return any(attr_of(module.parent(use)) in _CASTS for use in uses_of(module, node))
 
 
 # -- by hand ---------------------------------------------------------------------------------------

@@ -187,10 +187,8 @@ def _fix(module: Module, use: cst.BaseExpression) -> Fix | None:
         torch = torch_name(module)
         edits, new = [NeedImport("torch", torch)], f"{torch}.amp"
     elif home is not None and not version_guarded(module, home):
-        changed, found = (
-            _import(home, start),
-            [use_of(module, read) for read in import_reads(module, home)],
-        )
+        changed = _import(home, start)
+        found = [use_of(module, read) for read in import_reads(module, home)]
         uses, new = [u for u in found if u is not None], ""
         if changed is None or len(uses) < len(found) or is_exported(module, home):
             return None

@@ -90,7 +90,7 @@ from torchlint.rule import Hit, Module, Rule, inferred
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.calls import contexts_around
 from torchlint.semantic.code.flow import reads_of
-from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.code.reaching import assignments_of
 from torchlint.semantic.code.tree import keyword_of, method_called, receiver
 from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.torch import ops
@@ -128,11 +128,8 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 def _made_here(module: Module, pinned: cst.BaseExpression) -> bool:
     """Say whether the function that pins a tensor has made it, rather than been given it."""
-    pinned = receiver(pinned)
-    made = definitions_of(module, pinned) if isinstance(pinned, cst.Name) else []
-    return bool(made) and all(
-        isinstance(each, cst.Assign) and not inferred(module, each.value).loose for each in made
-    )
+    made = assignments_of(module, receiver(pinned))
+    return bool(made) and not any(inferred(module, each.value).loose for each in made)
 
 
 def _pinned(module: Module, source: cst.BaseExpression) -> cst.Call | None:

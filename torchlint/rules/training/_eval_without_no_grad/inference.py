@@ -357,8 +357,8 @@ def foreign(module: Module, model: cst.BaseExpression) -> bool:
     else:
         assigned = assigned_to(module, model)
         made = assigned[0] if len(assigned) == 1 else None
-    name = module.name(made.func) if isinstance(made, cst.Call) else None
-    if name is None or "." not in name:
+    name = module.called(made)
+    if "." not in name:
         return False
     return name.startswith("torch.jit.") or not (
         name.startswith(("torch.", "torchvision.", "builtins.", "copy."))

@@ -16,6 +16,7 @@ from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import LoopSource, iteration_count, loop_sources
 from torchlint.semantic.time.step_overhead import parameter_names
 from torchlint.semantic.torch import ops
+from torchlint.semantic.torch.names import SPARSE_OR_SHARDED
 from torchlint.semantic.values.value import CPU
 
 _ARITHMETIC = ops.having("in-place", "arithmetic") | {"clamp_"}
@@ -24,12 +25,7 @@ _READS = ops.having("reads") | ops.having("move")
 _NUMBERS = frozenset(f"builtins.{name}" for name in ("float", "int", "bool"))
 _ALIASES = _SAME | ops.having("cast") | {"to", "cpu", "cuda"} | {"data", "grad"}
 _PURE = frozenset(("isinstance", "len", "str", "float", "int", "hasattr", "getattr", "id", "repr"))
-_OTHER_WAYS = ops.having("collective") | frozenset(
-    (
-        "is_sparse coalesce sparse_mask DTensor FSDP FullyShardedDataParallel fully_shard to_local "
-        "full_tensor"
-    ).split()
-)
+_OTHER_WAYS = ops.having("collective") | SPARSE_OR_SHARDED
 _OPTIMIZERS = ops.dotted("optimizer", "built")
 _HOST_NAME = regex(r"off_?load|(^|_)(cpu|host)(_|$)", re.IGNORECASE)
 _FEW = 4

@@ -27,7 +27,7 @@ from torchlint.semantic.code.bindings import meaning_of
 from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.imports import torch_name
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.tree import components
+from torchlint.semantic.code.tree import components, is_name
 from torchlint.semantic.data.per_step_use import LOG_EVERY, log_lines, redraws_bar
 from torchlint.semantic.device.host_reads import HostRead, number_kind, scalar_reads
 from torchlint.semantic.torch.spelling import LOSS, called
@@ -257,7 +257,7 @@ class _Deferral:
 
     def _annotated(self, said: cst.BaseExpression | None) -> bool:
         """Let an annotation that says a number say a tensor; False where it says anything else."""
-        if isinstance(said, cst.Name) and said.value in ("float", "int"):
+        if is_name(said, "float", "int"):
             torch = torch_name(self.module)
             self.edits += [
                 Replace(said, cst.parse_expression(f"{torch}.Tensor")),

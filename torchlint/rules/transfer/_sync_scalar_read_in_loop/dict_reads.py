@@ -174,7 +174,7 @@ def _seen_inside(module: Module, call: cst.Call, holder: cst.BaseExpression) -> 
             for each in where.within(function.body, cst.Attribute, cst.Call, nested=True):
                 if isinstance(each, cst.Call):
                     todo.append((where, each))
-                elif isinstance(each, cst.Attribute) and each.attr.value == attr_of(holder):
+                elif attr_of(each) == attr_of(holder):
                     return True
     return False
 

@@ -171,7 +171,7 @@ def rows_differ(module: Module, loop: cst.For | cst.CompFor, body: cst.CSTNode) 
 
 def _chosen_by_mask(module: Module, value: cst.CSTNode, body: cst.CSTNode) -> bool:
     """Say whether a value is made of rows that a mask chooses, and is not one of them."""
-    if isinstance(value, cst.Call) and module.called(value).startswith("random."):
+    if module.called(value).startswith("random."):
         return False
     names = module.names_in(value) if not isinstance(value, cst.Subscript) else frozenset()
     parts = [value] + [
