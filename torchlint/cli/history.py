@@ -12,7 +12,7 @@ import click
 
 from torchlint.base.errors import OutputError
 from torchlint.cli.against import HERE
-from torchlint.cli.options import wants_color
+from torchlint.cli.options import color_option, wants_color
 from torchlint.cli.output import check_output_file, write_report
 from torchlint.cli.terminal import is_terminal
 from torchlint.report.history import Entry, drawing, line, read, text
@@ -37,9 +37,7 @@ from torchlint.verify.output.versions import change, results
     metavar="FILE",
     help="Write it to FILE instead of standard output.",
 )
-@click.option(
-    "--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Use colours."
-)
+@color_option
 def history_command(file: str, output_format: str, output_file: str | None, color: str) -> int:
     """Draw FILE, to which verify and profile append what they compared (--history): one row for
     each comparison, those of one program and machine together.

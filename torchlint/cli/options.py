@@ -199,6 +199,13 @@ max_tokens = click.option(
     help="With --output-format agent: the most tokens to print, estimated as characters / 4.",
 )
 """The option of the commands that have a report for agents."""
+color_option = click.option(
+    "--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Use colours."
+)
+config_option = click.option(
+    "--config", "configs", multiple=True, metavar="FILE|KEY=VALUE", help=CONFIG_HELP
+)
+isolated_option = click.option("--isolated", is_flag=True, help="Ignore all configuration files.")
 common_options = in_order(
     [
         (0, click.argument("paths", nargs=-1)),
@@ -230,26 +237,9 @@ common_options = in_order(
                 help="Report what comments suppress, too; waits that they list stay listed.",
             ),
         ),
-        (
-            150,
-            click.option(
-                "--config",
-                "configs",
-                multiple=True,
-                metavar="FILE|KEY=VALUE",
-                help=CONFIG_HELP,
-            ),
-        ),
-        (160, click.option("--isolated", is_flag=True, help="Ignore all configuration files.")),
-        (
-            170,
-            click.option(
-                "--color",
-                type=click.Choice(["auto", "always", "never"]),
-                default="auto",
-                help="Use colours.",
-            ),
-        ),
+        (150, config_option),
+        (160, isolated_option),
+        (170, color_option),
         (180, click.option("-q", "--quiet", is_flag=True, help="Print findings only.")),
         (
             185,

@@ -16,7 +16,14 @@ from torchlint import __version__
 from torchlint.base.errors import OutputError, TraceError, UsageError
 from torchlint.base.records import frozen
 from torchlint.base.regex import regex
-from torchlint.cli.options import CONFIG_HELP, Given, max_tokens, wants_color
+from torchlint.cli.options import (
+    Given,
+    color_option,
+    config_option,
+    isolated_option,
+    max_tokens,
+    wants_color,
+)
 from torchlint.cli.output import (
     check_output_file,
     check_output_folder,
@@ -154,16 +161,8 @@ def _moved(
     metavar="FILE",
     help="Write the report to FILE instead of standard output.",
 )
-@click.option(
-    "--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Use colours."
-)
-@click.option(
-    "--config",
-    "configs",
-    multiple=True,
-    metavar="FILE|KEY=VALUE",
-    help=CONFIG_HELP,
-)
+@color_option
+@config_option
 @click.option(
     "--perfetto",
     metavar="FILE",
@@ -188,7 +187,7 @@ def _moved(
     "time than SHARE (5%); with --against instead where a step is shown to take that much longer.",
 )
 @live_options
-@click.option("--isolated", is_flag=True, help="Ignore all configuration files.")
+@isolated_option
 @click.option("-q", "--quiet", is_flag=True, help="Do not say what is being read.")
 @click.pass_context
 def profile_command(ctx: click.Context, /, **given: Any) -> int:

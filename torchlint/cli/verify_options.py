@@ -10,7 +10,14 @@ from typing import Any, TypeVar
 
 import click
 
-from torchlint.cli.options import CONFIG_HELP, Given, max_tokens, table_options
+from torchlint.cli.options import (
+    Given,
+    color_option,
+    config_option,
+    isolated_option,
+    max_tokens,
+    table_options,
+)
 from torchlint.cli.program import Seconds, interpreter, variables, writable
 from torchlint.verify.options import PAIRED_LAUNCHES, PROGRAM_LAUNCHES, Options
 
@@ -130,8 +137,8 @@ _RUNNING: tuple[Callable[[Any], Any], ...] = (
                                                    "not list.")),
     click.option("--doctor", is_flag=True, help="Say what can be measured here, and stop."),
     *(option for _, option in sorted(table_options("verify"), key=itemgetter(0))),
-    click.option("--config", "configs", multiple=True, metavar="FILE|KEY=VALUE", help=CONFIG_HELP),
-    click.option("--isolated", is_flag=True, help="Ignore all configuration files."),
+    config_option,
+    isolated_option,
     click.option("--output-format", type=click.Choice(FORMATS), default="text", help=("How to "
                                                                                       "print the "
                                                                                       "report.")),
@@ -141,8 +148,7 @@ _RUNNING: tuple[Callable[[Any], Any], ...] = (
                  help="What makes the exit code 1: slower, different, inconclusive, never "
                       "(default: slower,different; "
                  "for rules different)."),
-    click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto",
-                 help="Use colours."),
+    color_option,
     click.option("-q", "--quiet", is_flag=True, help="Print the report only."),
 )  # fmt: skip
 

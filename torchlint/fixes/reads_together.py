@@ -11,7 +11,7 @@ import libcst as cst
 from torchlint.base.finding import Safety
 from torchlint.fixes.fix import Fix, InsertBefore, NeedImport, NodeEdit, Remove, Replace
 from torchlint.fixes.notes import safe_unless
-from torchlint.semantic.code.imports import name_for_module
+from torchlint.semantic.code.imports import torch_name
 from torchlint.semantic.data.evaluated_batches import shown_beside
 from torchlint.semantic.device.host_reads import HostRead
 from torchlint.semantic.device.possible_waits import scaler_waits
@@ -46,7 +46,7 @@ def read_together(module: Module, read: HostRead) -> Fix | None:
     found = reads_together(module, read.node) or neighbours_in_tuple(module, read.node)
     if found is None:
         return None
-    torch = name_for_module(module, "torch", "torch")
+    torch = torch_name(module)
     bare = [each.tensor.with_changes(lpar=(), rpar=()) for each in found.reads]
     parts = ", ".join(cst.Module(()).code_for_node(each) for each in bare)
     edits = _in_their_place(module, found, f"{torch}.stack(({parts})).tolist()")
@@ -108,7 +108,7 @@ def read_at_once(module: Module, read: HostRead) -> Fix | None:
         if not name or name in module.text:
             return None
         names[code] = f"{name}_{len(same) + 1}" if same else name
-    torch = name_for_module(module, "torch", "torch")
+    torch = torch_name(module)
     stacked = f"{torch}.stack(({', '.join(names)})).tolist()"
     edits: list[NodeEdit] = [
         InsertBefore(found.lines[0], f"{', '.join(names.values())} = {stacked}")

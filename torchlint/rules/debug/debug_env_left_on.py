@@ -71,6 +71,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torchlint.rule import Fix, Hit, Module, Remove, Rule, Safety, Severity
+from torchlint.semantic.code.calls import string
 from torchlint.semantic.time.step_overhead import on_demand
 
 _ON = frozenset(("1", "true", "on", "yes"))
@@ -141,7 +142,7 @@ def _switched(
 ) -> Iterator[Hit]:
     """Yield a hit where `key` and `value` spell a switch that is on; `home` is a statement that
     does nothing else."""
-    var, val = _text(key), _text(value)
+    var, val = string(key) or "", string(value) or ""
     if (
         val.lower() not in _SWITCHES.get(var, ())
         or on_demand(module, node)
@@ -167,13 +168,13 @@ def _is_restored(module: Module, node: cst.CSTNode, var: str) -> bool:
             taken = module.name(other.func) in ("os.environ.pop", "os.unsetenv") and bool(
                 other.args
             )
-            if taken and _text(other.args[0].value) == var:
+            if taken and string(other.args[0].value) == var:
                 return True
         elif isinstance(other, cst.Subscript) and module.name(other.value) == "os.environ":
             index = other.slice[0].slice
             statement = module.small_statement(other)
             again = isinstance(statement, cst.Del) or _given_back(statement, other)
-            if again and isinstance(index, cst.Index) and _text(index.value) == var:
+            if again and isinstance(index, cst.Index) and string(index.value) == var:
                 return True
     return False
 
@@ -186,11 +187,6 @@ def _given_back(statement: cst.CSTNode | None, place: cst.Subscript) -> bool:
     ):
         return False
     return any(target.target is place for target in statement.targets)
-
-
-def _text(node: cst.BaseExpression) -> str:
-    found = node.evaluated_value if isinstance(node, cst.SimpleString) else None
-    return found if isinstance(found, str) else ""
 
 
 def _is_explained(module: Module, node: cst.CSTNode) -> bool:

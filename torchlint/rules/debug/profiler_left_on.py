@@ -177,9 +177,8 @@ def _is_watched(module: Module, node: cst.Call) -> bool:
 
 def _regions(module: Module, node: cst.Call) -> Iterator[cst.CSTNode]:
     """Yield the code during which the profiler that a call makes is on."""
-    item, home = module.parent(node), module.small_statement(node)
-    around = module.parent(item) if isinstance(item, cst.WithItem) else None
-    if isinstance(around, cst.With):
+    home = module.small_statement(node)
+    if (around := _entered(module, node)) is not None:
         yield around.body
     elif isinstance(home, cst.Expr) and home.value is node:
         yield from _statements_until_end(module, node, "")
@@ -190,24 +189,22 @@ def _regions(module: Module, node: cst.Call) -> Iterator[cst.CSTNode]:
     ):
         name = home.targets[0].target.value
         for read in reads_of(module, module.scope(node), name):
-            item, attribute = module.parent(read), module.parent(read)
-            around = module.parent(item) if isinstance(item, cst.WithItem) else None
-            if isinstance(around, cst.With):
+            if (around := _entered(module, read)) is not None:
                 yield around.body
-            elif attr_of(attribute) in (
-                "start",
-                "enable",
-                "__enter__",
-            ):
+            elif attr_of(module.parent(read)) in ("start", "enable", "__enter__"):
                 yield from _statements_until_end(module, read, name)
+
+
+def _entered(module: Module, node: cst.CSTNode) -> cst.With | None:
+    """Return the ``with`` statement of which an expression is a context."""
+    around = module.parent(module.parent(node))
+    return around if isinstance(around, cst.With) else None
 
 
 def _statements_until_end(module: Module, node: cst.CSTNode, name: str) -> Iterator[cst.CSTNode]:
     """Yield the statements behind `node` in its block, up to the call that ends the profiler."""
-    line = module.statement(node)
-    block = module.parent(line)
-    for part in block.body if isinstance(block, (cst.IndentedBlock, cst.Module)) else ():
-        if not module.before(line, part) or isinstance(part, (cst.FunctionDef, cst.ClassDef)):
+    for part in module.tree.beside(node)[1]:
+        if isinstance(part, (cst.FunctionDef, cst.ClassDef)):
             continue
         calls = (c.func for c in module.within(part, cst.Call))
         ends = (f for f in calls if isinstance(f, cst.Attribute) and f.attr.value in _ENDS)

@@ -139,7 +139,7 @@ rule = Rule(
 def check(node: cst.BinaryOperation, module: Module) -> Iterator[Hit]:
     if not isinstance(node.operator, cst.Subtract) or not isinstance(node.right, cst.Name):
         return
-    if not mentions(module, _DEVICE) or _is_metered(module, node):
+    if not mentions(module, _DEVICE) or method_called(module.taker(node)) == "update":
         return
     end = node if module.called(node.left) in CLOCKS else _last_reading(module, node.left, node)
     between = _statements_since(module, node.right.value, end) if end is not None else []
@@ -149,11 +149,6 @@ def check(node: cst.BinaryOperation, module: Module) -> Iterator[Hit]:
     calls = module.within(home, cst.Call)
     if not any(module.name(call.func) == "torch.cuda.Event" for call in calls):
         yield Hit(node)
-
-
-def _is_metered(module: Module, node: cst.BinaryOperation) -> bool:
-    call = module.taker(node)
-    return method_called(call) == "update"
 
 
 def _is_assigned(module: Module, statement: cst.CSTNode, name: str) -> bool:
@@ -166,10 +161,7 @@ def _is_assigned(module: Module, statement: cst.CSTNode, name: str) -> bool:
 
 def _earlier(module: Module, node: cst.CSTNode) -> list[cst.CSTNode]:
     """Return the statements before the one of `node` in its block, the last one first."""
-    line = module.statement(node)
-    block = module.parent(line)
-    body = block.body if isinstance(block, (cst.IndentedBlock, cst.Module)) else ()
-    return [s for s in reversed(body) if module.before(s, line)]
+    return module.tree.beside(node)[0][::-1]
 
 
 def _last_reading(

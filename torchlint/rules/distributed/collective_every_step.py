@@ -204,12 +204,9 @@ def _is_needed(module: Module, node: cst.Call) -> bool:
         for test, _ in conditions_around(module, node, heat_of(module, node).loop)
     ):
         return True
-    line = module.statement(node)
-    block = module.parent(line)
-    others = block.body if isinstance(block, cst.IndentedBlock) else ()
     return any(
-        isinstance(o, cst.If) and module.before(o, line) and _speaks(module, o.test, _ONE_RANK)
-        for o in others
+        isinstance(line, cst.If) and _speaks(module, line.test, _ONE_RANK)
+        for line in module.tree.beside(node)[0]
     )
 
 

@@ -119,7 +119,7 @@ from torchlint.semantic.code.options import switch_left_off
 from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.code.scopes import base_names, local_class
 from torchlint.semantic.code.text import mentions
-from torchlint.semantic.code.tree import is_name
+from torchlint.semantic.code.tree import is_name, targets_of
 from torchlint.semantic.code.updates import is_step
 from torchlint.semantic.torch.spelling import KEPT_STILL, called
 from torchlint.semantic.uses.frozen import frozen_names, made_frozen
@@ -213,7 +213,10 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         yield Hit(node, words, message=_STILL, severity=Severity.INFO)
         return
     if _only_evaluates(module, node) or _inference(module, node):
-        message = _LOADED if _loaded_into(module, node) else _EVALUATES
+        # The keys of the weights that are loaded into a wrapper begin with ``module.``.
+        loads = _method_calls(module, node, "load_state_dict")
+        loaded = any(module.before(node, call) for call in loads)
+        message = _LOADED if loaded else _EVALUATES
         yield Hit(node, words, message=message, severity=Severity.INFO)
         return
     if _has_successor(module, node):
@@ -232,7 +235,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 def _has_successor(module: Module, node: cst.Call) -> bool:
     """Say whether another branch of the same function wraps in DistributedDataParallel."""
-    calls = module.within(module.function(node) or module.root, cst.Call)
+    calls = module.within(module.scope(node), cst.Call)
     return any(module.name(call.func) == _SUCCESSOR for call in calls if call is not node)
 
 
@@ -439,7 +442,7 @@ def _handed_to_trainer(
 def _targets(module: Module, node: cst.Call) -> list[cst.BaseExpression]:
     """Return what a wrapper is assigned to."""
     home = module.small_statement(node)
-    return [each.target for each in home.targets] if isinstance(home, cst.Assign) else []
+    return targets_of(home) if isinstance(home, cst.Assign) else []
 
 
 def _method_calls(module: Module, node: cst.Call, method: str) -> Iterator[cst.Call]:
@@ -450,11 +453,6 @@ def _method_calls(module: Module, node: cst.Call, method: str) -> Iterator[cst.C
             case cst.Attribute(owner, cst.Name(name)) if name == method:
                 if owner is node or any(map(owner.deep_equals, targets)):
                     yield call
-
-
-def _loaded_into(module: Module, node: cst.Call) -> bool:
-    """Say whether weights are loaded into a wrapper, whose keys then begin with ``module.``."""
-    return any(module.before(node, call) for call in _method_calls(module, node, "load_state_dict"))
 
 
 def _only_evaluates(module: Module, node: cst.Call) -> bool:

@@ -155,7 +155,7 @@ def check_context(node: cst.With, module: Module) -> Iterator[Hit]:
         return
     if any(method_called(c) not in _BACKWARD for c in calls):
         return
-    scope = module.loop(node) or module.function(node) or module.root
+    scope = module.loop(node) or module.scope(node)
     if any(
         module.before(c, node) and _runs_wrapped(module, c, model)
         for c in module.within(scope, cst.Call)

@@ -130,10 +130,8 @@ rule = Rule(
 
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    search, static = (
-        keyword_argument(module, node, "find_unused_parameters"),
-        keyword_argument(module, node, "static_graph"),
-    )
+    search = keyword_argument(module, node, "find_unused_parameters")
+    static = keyword_argument(module, node, "static_graph")
     if not is_name(search, "True") or is_name(static, "True"):
         return
     if _wraps(module, node):

@@ -204,8 +204,7 @@ def _what_made(module: Module, node: cst.BaseExpression | None) -> cst.BaseExpre
 
 
 def _map_style(module: Module, dataset: cst.BaseExpression) -> bool:
-    made = _what_made(module, dataset)
-    name = f"{module.name(made.func)}" if isinstance(made, cst.Call) else ""
+    name = module.called(_what_made(module, dataset))
     if name.startswith(_LOADER[:17]):
         return name.endswith(("TensorDataset", "Subset", "ConcatDataset"))
     cls = inferred(module, dataset).node

@@ -134,13 +134,12 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 def _is_chosen(module: Module, node: cst.Call) -> bool:
     """Say whether a condition on the machine, or on a setting, decides that gloo is used."""
-    for test, _ in conditions_around(module, node):
-        words = module.within(test, cst.Name, cst.SimpleString)
-        if any(
-            _CHOICE.search(n.value) for n in words if isinstance(n, (cst.Name, cst.SimpleString))
-        ):
-            return True
-    return False
+    return any(
+        _CHOICE.search(word.value)
+        for test, _ in conditions_around(module, node)
+        for word in module.within(test, cst.Name, cst.SimpleString)
+        if isinstance(word, (cst.Name, cst.SimpleString))
+    )
 
 
 def _on_cuda(module: Module, wrap: cst.Call) -> bool:

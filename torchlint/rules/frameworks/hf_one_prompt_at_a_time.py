@@ -143,7 +143,12 @@ rule = Rule(
 )
 
 
-@rule.on(cst.Call, about=lambda _, node: attr_of(node.func) == "generate" or _unpacks(node))
+@rule.on(
+    cst.Call,
+    about=lambda _, node: (
+        attr_of(node.func) == "generate" or "**" in {arg.star for arg in node.args}
+    ),
+)
 def check_model(node: cst.Call, module: Module) -> Iterator[Hit]:
     text = _tokenised(module, node)
     if text is None or not mentions(module, _ACCELERATOR) or callees_of(module, node):
@@ -282,7 +287,3 @@ def _takes_one(module: Module, read: cst.CSTNode) -> bool:
         case cst.Subscript(slice=[cst.SubscriptElement(cst.Index(cst.Integer("0"))), *_]):
             return above.value is node
     return False
-
-
-def _unpacks(call: cst.Call) -> bool:
-    return any(arg.star == "**" for arg in call.args)

@@ -119,7 +119,7 @@ from torchlint.rule import (
     with_keyword,
 )
 from torchlint.semantic.code.scopes import method_of
-from torchlint.semantic.code.tree import has_star, is_name, method_called
+from torchlint.semantic.code.tree import has_star, is_name, is_zero, method_called
 from torchlint.semantic.data import datasets
 from torchlint.semantic.data.frameworks import ARGUMENTS, makes_training_arguments
 from torchlint.semantic.data.pickling import sendable
@@ -156,13 +156,9 @@ rule = Rule(
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if has_star(node):
         return
-    workers, steps = (
-        keyword_argument(module, node, "dataloader_num_workers"),
-        keyword_argument(module, node, "max_steps"),
-    )
-    if workers is not None and not (
-        isinstance(workers, cst.Integer) and workers.evaluated_value == 0
-    ):
+    workers = keyword_argument(module, node, "dataloader_num_workers")
+    steps = keyword_argument(module, node, "max_steps")
+    if workers is not None and not is_zero(workers):
         return
     if isinstance(steps, cst.Integer) and steps.evaluated_value <= _SMOKE:
         return

@@ -98,10 +98,8 @@ rule = Rule(
 
 @rule.on(cst.Call, about=makes_training_arguments, calls=ARGUMENTS)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
-    steps, strategy = (
-        keyword_argument(module, node, "max_steps"),
-        keyword_argument(module, node, "logging_strategy"),
-    )
+    steps = keyword_argument(module, node, "max_steps")
+    strategy = keyword_argument(module, node, "logging_strategy")
     if isinstance(steps, cst.Integer) and steps.evaluated_value <= _SMOKE:
         return
     for field, better in _BETTER.items():

@@ -92,7 +92,7 @@ from torchlint.rule import (
 )
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import call_sites, reads_of
-from torchlint.semantic.code.tree import attr_of, keyword_of
+from torchlint.semantic.code.tree import attr_of, keyword_of, last_name
 from torchlint.semantic.values.accelerator import TRAINERS, makes_lightning_trainer
 
 _FLAGS = frozenset(("detect_anomaly", "fast_dev_run"))
@@ -162,12 +162,7 @@ def _is_seeded(module: Module, node: cst.Call) -> bool:
     homes = (module.function(node), None)
     tests: set[tuple[str, bool]] = set()
     for call in module.nodes(cst.Call):
-        name = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
-        if (
-            isinstance(name, cst.Name)
-            and _SEEDS.match(name.value)
-            and module.function(call) in homes
-        ):
+        if _SEEDS.match(last_name(call.func)) and module.function(call) in homes:
             around = [
                 (module.source_of(test), needed)
                 for test, needed in conditions_around(module, call)

@@ -102,6 +102,7 @@ import libcst as cst
 
 from torchlint.rule import Fix, Grade, Hit, Module, Replace, Rule, Safety, heat_of
 from torchlint.semantic.code.flow import reads_of
+from torchlint.semantic.code.tree import argument_for
 from torchlint.semantic.data.frameworks import lightning_step
 from torchlint.semantic.device.host_reads import host_copy, scalar_reads
 from torchlint.semantic.question import question
@@ -117,7 +118,8 @@ _NOTE = (
     "A double stays one, an integer is converted with a warning, and an own log() is given a "
     "tensor."
 )
-_LOGS = {"log": ("name", "value"), "log_dict": ("dictionary",)}
+_LOGS = {"log": (1, "value"), "log_dict": (0, "dictionary")}
+"""Where methods take what they log: the position and the name of the parameter."""
 _READS = frozenset(("item", "float", "int"))
 
 rule = Rule(
@@ -162,40 +164,22 @@ def _tensor(module: Module, node: cst.Call) -> cst.BaseExpression | None:
         return None
     if inner_loop(module, node) is not None or needed_at_once(module, node):
         return None
-    taker = module.taker(node)
-    if isinstance(taker, cst.Call) and module.called(taker).endswith("pack_padded_sequence"):
-        return None
-    return copy.tensor
+    packed = module.called(module.taker(node)).endswith("pack_padded_sequence")
+    return None if packed else copy.tensor
 
 
 @question(yes="`{answer}` logs the value", no="self.log is not handed the value")
 def logged_by(module: Module, value: cst.BaseExpression) -> cst.Call | None:
     """Return the ``self.log(name, value)`` or ``self.log_dict({name: value})`` that is handed
     `value`, or None."""
-    above = module.parent(value)
+    given: cst.CSTNode | None = value
+    above, expected = module.parent(value), "log"
     if isinstance(above, cst.DictElement) and above.value is value:
-        holder = module.parent(above)
-        above = module.parent(holder)
-        expected = "log_dict"
-    else:
-        expected = "log"
-    call = module.parent(above) if isinstance(above, cst.Arg) else None
-    match call:
+        given, expected = module.parent(above), "log_dict"
+    match call := module.taker(given):
         case cst.Call(cst.Attribute(cst.Name("self"), cst.Name(name))) if name == expected:
-            params = _LOGS[name]
-            given = (
-                above.keyword.value
-                if isinstance(above, cst.Arg) and above.keyword is not None
-                else None
-            )
-            place = (
-                params.index(given)
-                if given in params
-                else call.args.index(above)
-                if given is None
-                else -1
-            )
-            return call if place == len(params) - 1 and in_lightning(module, call) else None
+            taken = argument_for(call, *_LOGS[name])
+            return call if taken is given and in_lightning(module, call) else None
     return None
 
 

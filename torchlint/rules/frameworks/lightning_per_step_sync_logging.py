@@ -130,18 +130,11 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         or (step is not None and not is_name(step, "True"))
     ):
         return
-    bar, sync = (
-        keyword_argument(module, node, "prog_bar"),
-        keyword_argument(module, node, "sync_dist"),
-    )
-    if bar is not None and is_name(bar, "True") and not _calm_bar(module):
+    bar = keyword_argument(module, node, "prog_bar")
+    sync = keyword_argument(module, node, "sync_dist")
+    if is_name(bar, "True") and not _calm_bar(module):
         yield Hit(bar, fix=_switched_off(bar, "Leave the progress bar alone"))
-    if (
-        sync is not None
-        and is_name(sync, "True")
-        and not _is_alone(module)
-        and not _is_monitored(module, node)
-    ):
+    if is_name(sync, "True") and not _is_alone(module) and not _is_monitored(module, node):
         yield Hit(sync, fix=_switched_off(sync, "Reduce once per epoch"), message=_SYNC)
 
 

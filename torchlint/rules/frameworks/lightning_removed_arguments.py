@@ -261,6 +261,5 @@ def _instead(module: Module, value: cst.BaseExpression, name: str) -> str:
 
 def _is_callback(module: Module, value: cst.BaseExpression) -> bool:
     """Say whether a value is certainly an object that a class makes: ``ModelCheckpoint(...)``."""
-    made = sole_definition(module, value) or value
-    name = module.name(made.func) if isinstance(made, cst.Call) else None
-    return name is not None and name.rpartition(".")[2][:1].isupper()
+    name = module.called(sole_definition(module, value) or value)
+    return name.rpartition(".")[2][:1].isupper()

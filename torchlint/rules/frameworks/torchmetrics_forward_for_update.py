@@ -268,13 +268,10 @@ def metric_of(module: Module, node: cst.BaseExpression) -> cst.Call | None:
         cls = module.class_of(node)
         found = self_assignments(module.tree, cls) if cls is not None else {}
         made = found.get(node.attr.value, [])
+    match made:
+        case [cst.Call(cst.Attribute(cloned, cst.Name("clone")))]:
+            return metric_of(module, cloned)
     call = made[0] if len(made) == 1 else None
-    if (
-        isinstance(call, cst.Call)
-        and isinstance(call.func, cst.Attribute)
-        and call.func.attr.value == "clone"
-    ):
-        return metric_of(module, call.func.value)
     name = module.called(call)
     is_class = name.startswith("torchmetrics.") and name.rpartition(".")[2][:1].isupper()
     return call if isinstance(call, cst.Call) and is_class and ".functional." not in name else None

@@ -204,7 +204,5 @@ def _runs_network(module: Module, node: cst.Call) -> bool:
 def _resident(module: Module, loader: cst.Call) -> bool:
     """Say whether a loader fetches whole batches in the main process, as from data that live on the
     GPU."""
-    match arguments_of(module, loader, _LOADER).value("batch_size"):
-        case cst.Name("None"):
-            return worker_count(module, loader) == 0
-    return False
+    size = arguments_of(module, loader, _LOADER).value("batch_size")
+    return is_name(size, "None") and worker_count(module, loader) == 0

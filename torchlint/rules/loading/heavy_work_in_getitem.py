@@ -128,7 +128,7 @@ from torchlint.rule import Hit, Module, Rule, Severity, conditions_around, keywo
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import call_sites, writes_of
 from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.code.tree import DISPLAYS, attr_of, keyword_of, last_name
+from torchlint.semantic.code.tree import DISPLAYS, attr_of, keyword_of, last_name, method_called
 from torchlint.semantic.data.datasets import dataset_cost, does_work, holds_samples
 from torchlint.semantic.data.samples import is_fixed, loader_unit
 from torchlint.semantic.project.asked import said_somewhere
@@ -194,9 +194,7 @@ def _makes_samples(module: Module) -> bool:
 
 @rule.on(cst.Call, file=_makes_samples)
 def check_call(node: cst.Call, module: Module) -> Iterator[Hit]:
-    name = module.name(node.func) or (
-        f".{node.func.attr.value}" if isinstance(node.func, cst.Attribute) else ""
-    )
+    name = module.name(node.func) or f".{method_called(node)}"
     reads, handle, compose = _READS.match(name), _HANDLES.match(name), _COMPOSE.match(name)
     if not (reads or handle or compose or _MODELS.search(name) or _tokenizes_text(node)):
         return
@@ -208,13 +206,13 @@ def check_call(node: cst.Call, module: Module) -> Iterator[Hit]:
         or keyword_argument(module, node, "mmap_mode") is not None
     ):
         return
+    what = f"{module.shown(node.func)}(…)"
     if unit == "sample" and _PARSES.match(name) and _is_own_table(module, node, function):
-        yield Hit(node, {"what": f"{module.shown(node.func)}(…)"}, None, Severity.INFO, _PARSED)
+        yield Hit(node, {"what": what}, None, Severity.INFO, _PARSED)
     if _is_cached(module, node, function) or not all(
         _is_same_for_all(module, arg.value, function) for arg in node.args
     ):
         return
-    what = f"{module.shown(node.func)}(…)"
     words = {"what": what, "unit": f"{unit}"}
     severity = Severity.INFO if handle or compose else None
     if not _beside_another(module, node):
@@ -377,8 +375,7 @@ def _listed(module: Module, node: cst.Call) -> list[cst.BaseExpression]:
     if name in _LISTS:
         return [pattern]
     if name in ("glob.glob", "glob.iglob"):
-        found = _folder(_pieces(module, pattern))
-        return found or []
+        return _folder(_pieces(module, pattern)) or []
     if isinstance(func, cst.Attribute) and func.attr.value in ("glob", "rglob") and not name:
         found = _folder(_pieces(module, pattern))
         return [] if found is None else [func.value, *found]

@@ -84,6 +84,7 @@ expected on a CPU, too, and it grows with the number of steps and of workers.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import takewhile
 
 import libcst as cst
 
@@ -195,25 +196,19 @@ def _takes_one(module: Module, node: cst.Call) -> bool:
         return False
     reads = reads_of(module, scope, target.value)
     return (
-        len(reads) == 1 and module.loops(reads[0])[:1] == loops[:1] and _is_next(module, reads[0])
+        len(reads) == 1
+        and module.loops(reads[0])[:1] == loops[:1]
+        and module.called(module.taker(reads[0])) == "builtins.next"
     )
-
-
-def _is_next(module: Module, read: cst.Name) -> bool:
-    call = module.taker(read)
-    return module.called(call) == "builtins.next"
 
 
 def _ends(module: Module, node: cst.CSTNode, loop: cst.CSTNode) -> bool:
     """Say whether the pass of the loop that makes the iterator is its last: the block leaves it."""
-    for above in module.ancestors(node):
-        if isinstance(above, cst.IndentedBlock) and isinstance(
-            last_small(above), (cst.Return, cst.Break, cst.Raise)
-        ):
-            return True
-        if above is loop:
-            return False
-    return False
+    return any(
+        isinstance(above, cst.IndentedBlock)
+        and isinstance(last_small(above), (cst.Return, cst.Break, cst.Raise))
+        for above in takewhile(lambda above: above is not loop, module.ancestors(node))
+    )
 
 
 @rule.call(_LOADER, runs="hot")

@@ -116,7 +116,7 @@ from torchlint.rule import (
     arguments_of,
     with_keyword,
 )
-from torchlint.semantic.code.imports import name_for_module
+from torchlint.semantic.code.imports import torch_name
 from torchlint.semantic.data.expanded import expanded_in_batch
 from torchlint.semantic.data.loader_calls import makes_loader, pins_memory, works_alone
 from torchlint.semantic.data.loader_settings import lacks_pinning, pin_word
@@ -167,6 +167,6 @@ def _fix(module: Module, node: cst.Call, pin: cst.BaseExpression | None) -> Fix:
         if pin is not None
         else Replace(node, with_keyword(node, "pin_memory", value))
     )
-    torch = name_for_module(module, "torch", "torch")
+    torch = torch_name(module)
     asks = (NeedImport("torch", torch),) if isinstance(value, cst.Call) else ()
     return Fix((edit, *asks), Safety.SAFE, "Pin the batches' memory", assumes={PINNED: _NOTE})

@@ -142,9 +142,9 @@ from torchlint.rule import (
 )
 from torchlint.semantic.code.debug_flags import is_debug
 from torchlint.semantic.code.flow import call_sites
-from torchlint.semantic.code.imports import name_for_module
+from torchlint.semantic.code.imports import torch_name
 from torchlint.semantic.code.text import explained, has_main_guard
-from torchlint.semantic.code.tree import components, is_name, is_zero
+from torchlint.semantic.code.tree import components, is_name, is_zero, targets_of
 from torchlint.semantic.data.datasets import (
     cuda_samples,
     keeps_generator,
@@ -262,7 +262,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if never_read(module, node):
         return
     bound = arguments_of(module, node, _LOADER)
-    workers = bound.value("num_workers")
+    workers, dataset = bound.value("num_workers"), bound.value("dataset")
     if _per_gpu(module, workers):
         if not gives_one_batch(module, node):
             yield Hit(node, message=_PER_GPU, severity=Severity.INFO)
@@ -283,7 +283,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     severity = _severity(module, node) if not on_host else None
     if (
         severity is None
-        or _is_unsharded(module, bound.value("dataset"))
+        or (dataset is not None and streams_samples(module, dataset))
         or cuda_samples(module, node)
     ):
         return
@@ -294,11 +294,11 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     ):
         return
     role = "training DataLoader" if train else "DataLoader"
-    if _is_read_later(module, bound.value("dataset")):
+    if _is_read_later(module, dataset):
         yield Hit(node, {"role": role, "pin": _READ}, severity=Severity.INFO)
         return
     words = {"role": role, "pin": _pin(module, node)}
-    yield Hit(node, words, _fix(module, node, bound.value("dataset")), severity)
+    yield Hit(node, words, _fix(module, node, dataset), severity)
 
 
 def _pin(module: Module, node: cst.Call) -> str:
@@ -349,7 +349,7 @@ def _fix(module: Module, node: cst.Call, dataset: cst.BaseExpression | None) -> 
             new = with_keyword(new, name, value)
         elif not module.is_within(written, node):
             elsewhere.append(Replace(written, value))
-    torch = name_for_module(module, "torch", "torch")
+    torch = torch_name(module)
     asks = isinstance(changes.get("pin_memory"), cst.Call)
     edits = (Replace(node, new), *elsewhere, *((NeedImport("torch", torch),) if asks else ()))
     return Fix(edits, safety, "Load with worker processes", one_sentence(notes))
@@ -428,10 +428,8 @@ def _stored(module: Module, dataset: cst.BaseExpression) -> frozenset[str]:
     if found is None:
         return frozenset()
     where, method = found
-    targets: list[cst.BaseExpression] = [
-        target.target for assign in where.within(method, cst.Assign) for target in assign.targets
-    ]
-    targets += [assign.target for assign in where.within(method, cst.AugAssign)]
+    changes = where.within(method, cst.Assign, cst.AugAssign)
+    targets = [target for each in changes for target in targets_of(each)]
     targets += [
         call.func.value
         for call in where.within(method, cst.Call)
@@ -509,9 +507,3 @@ def _is_given(test: cst.BaseExpression) -> bool:
         and is_name(each.comparisons[0].comparator, "None")
         for each in components(test, cst.BooleanOperation)
     )
-
-
-def _is_unsharded(module: Module, dataset: cst.BaseExpression | None) -> bool:
-    """Say whether a dataset of the project is iterable: workers would repeat it unless it shards
-    itself."""
-    return dataset is not None and streams_samples(module, dataset)

@@ -134,10 +134,8 @@ def check_setting(node: cst.Call, module: Module) -> Iterator[Hit]:
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if not frees_for_offload(module, node):
         safety = Safety.SUGGESTION if _is_budgeted(module, node) else Safety.UNSAFE
-        wanted, little = (
-            frees_on_purpose(module, node),
-            beside_many_waits(module, node, waits=False),
-        )
+        wanted = frees_on_purpose(module, node)
+        little = beside_many_waits(module, node, waits=False)
         yield Hit(
             node,
             {"name": module.called(node)},

@@ -90,6 +90,7 @@ import libcst as cst
 from torchlint.base.regex import regex
 from torchlint.rule import Hit, Module, Remove, Rule, Safety, Severity, deletion
 from torchlint.semantic.code.text import explained
+from torchlint.semantic.code.tree import literal
 from torchlint.semantic.uses.many_runs import beside_many_waits
 from torchlint.semantic.uses.offloads import (
     LITTLE,
@@ -125,7 +126,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         _young(node)
         or frees_for_offload(module, node)
         or _is_scheduled(module)
-        or _cycles(module, node)
+        or explained(module, node, _CYCLES)
     ):
         purpose = frees_on_purpose(module, node)
         fix = None if purpose else deletion(module, node, Safety.UNSAFE, _NOTE)
@@ -141,12 +142,8 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 def _emptied_again(module: Module, node: cst.Call) -> cst.SimpleStatementLine | None:
     """Return the line behind a call that empties the cache as the one before it does: with nothing
     collected in between it is for nothing."""
-    line = module.statement(node)
-    block = module.parent(line)
-    if not isinstance(block, (cst.IndentedBlock, cst.Module)):
-        return None
-    at = block.body.index(line)
-    match (*block.body[at - 1 : at], *block.body[at + 1 : at + 2]):
+    before, behind = module.tree.beside(node)
+    match (*before[-1:], *behind[:1]):
         case [
             cst.SimpleStatementLine([cst.Expr(cst.Call(first))]),
             cst.SimpleStatementLine([cst.Expr(cst.Call(last))]) as again,
@@ -157,11 +154,7 @@ def _emptied_again(module: Module, node: cst.Call) -> cst.SimpleStatementLine | 
 
 def _young(node: cst.Call) -> bool:
     """Say whether a call collects only a young generation."""
-    return (
-        bool(node.args)
-        and isinstance(node.args[0].value, cst.Integer)
-        and node.args[0].value.value in ("0", "1")
-    )
+    return bool(node.args) and literal(node.args[0].value) in (0, 1)
 
 
 def _is_scheduled(module: Module) -> bool:
@@ -169,8 +162,3 @@ def _is_scheduled(module: Module) -> bool:
     return any(
         module.name(call.func) in ("gc.disable", "gc.freeze") for call in module.nodes(cst.Call)
     )
-
-
-def _cycles(module: Module, node: cst.Call) -> bool:
-    """Say whether a comment on the call's line, or right above it, speaks of reference cycles."""
-    return explained(module, node, _CYCLES)

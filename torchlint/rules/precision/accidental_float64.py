@@ -91,7 +91,7 @@ from torchlint.rule import (
 from torchlint.semantic.code.reaching import assigned_values, sole_use, uses_of
 from torchlint.semantic.code.scopes import base_names
 from torchlint.semantic.code.text import mentions
-from torchlint.semantic.code.tree import has_star, method_called
+from torchlint.semantic.code.tree import attr_of, has_star, method_called
 from torchlint.semantic.device.transfers import transfer_of
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import dtypes, ops
@@ -219,10 +219,7 @@ def _goes_to_device(module: Module, node: cst.Call) -> bool:
 
 
 def _cast(module: Module, node: cst.Call) -> bool:
-    return any(
-        isinstance(above := module.parent(use), cst.Attribute) and above.attr.value in _CASTS
-        for use in uses_of(module, node)
-    )
+    return any(attr_of(module.parent(use)) in _CASTS for use in uses_of(module, node))
 
 
 # -- by hand ---------------------------------------------------------------------------------------

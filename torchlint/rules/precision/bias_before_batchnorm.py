@@ -96,7 +96,7 @@ from torchlint.rules.precision._bias_before_batchnorm.layers import next_layers
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.text import mentions
-from torchlint.semantic.code.tree import has_star, is_name, keyword_of
+from torchlint.semantic.code.tree import argument_for, has_star, is_name, keyword_of
 from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.time.entry_points import called_out_of_view
 from torchlint.semantic.torch import ops
@@ -233,9 +233,7 @@ def _same_channels(module: Module, layer: cst.Call, norm: cst.Call) -> bool:
     """Say whether nothing disproves that the norm's channels are the convolution's."""
     if "Lazy" in module.called(layer) or not norm.args or "Lazy" in module.called(norm):
         return True
-    out = keyword_argument(module, layer, "out_channels")
-    if out is None and len(layer.args) > 1:
-        out = layer.args[1].value
+    out = argument_for(layer, 1, "out_channels")
     channels = norm.args[0].value
     integers = isinstance(out, cst.Integer) and isinstance(channels, cst.Integer)
     return out is None or not integers or out.deep_equals(channels)

@@ -109,16 +109,15 @@ def check(node: cst.Assign, module: Module) -> Iterator[Hit]:
     flag = _flag(module, node)
     if flag and _of_the_parent(module, node):
         return
-    value = node.value.value if isinstance(node.value, cst.Name) else ""
-    if flag == "enabled" and value == "False":
+    if flag == "enabled" and is_name(node.value, "False"):
         if (
             len(_settings(module, "enabled")) == 1
-            and not any(True for _ in conditions_around(module, node))
+            and not any(conditions_around(module, node))
             and not _explains(module, node)
         ):
             fix = Fix((Remove(node),), Safety.UNSAFE, "Delete the line", _NOTE)
             yield Hit(node, {"flag": module.shown(node.targets[0].target)}, fix=fix)
-    elif flag == "benchmark" and value == "True" and _is_beside(module, node):
+    elif flag == "benchmark" and is_name(node.value, "True") and _is_beside(module, node):
         yield Hit(node, message=_BOTH, severity=Severity.INFO)
 
 
@@ -136,7 +135,7 @@ def _of_the_parent(module: Module, node: cst.Assign) -> bool:
     is not set: they are spawned, and do not run the function."""
     function = module.function(node)
     return function is not None and any(
-        module.name(call.func) == _SPAWN and not any(True for _ in conditions_around(module, call))
+        module.name(call.func) == _SPAWN and not any(conditions_around(module, call))
         for call in module.within(function.body, cst.Call)
     )
 

@@ -93,7 +93,7 @@ from torchlint.semantic.code.imports import (
     import_of,
     import_reads,
     is_exported,
-    name_for_module,
+    torch_name,
     use_of,
 )
 from torchlint.semantic.code.tree import callee, has_star, root_of
@@ -184,13 +184,11 @@ def _fix(module: Module, use: cst.BaseExpression) -> Fix | None:
     if start == "torch" and isinstance(root, cst.Name):
         new = f"{root.value}.amp"
     elif start in ("torch.cuda", "torch.cpu"):
-        torch = name_for_module(module, "torch", "torch")
+        torch = torch_name(module)
         edits, new = [NeedImport("torch", torch)], f"{torch}.amp"
     elif home is not None and not version_guarded(module, home):
-        changed, found = (
-            _import(home, start),
-            [use_of(module, read) for read in import_reads(module, home)],
-        )
+        changed = _import(home, start)
+        found = [use_of(module, read) for read in import_reads(module, home)]
         uses, new = [u for u in found if u is not None], ""
         if changed is None or len(uses) < len(found) or is_exported(module, home):
             return None

@@ -186,8 +186,8 @@ def check_layer(node: cst.Call, module: Module) -> Iterator[Hit]:
 def _layer(module: Module, node: cst.Call) -> str | None:
     """Return the name of the layer of torch.nn that a call runs, of those that take a mask."""
     made = inferred(module, node.func).node
-    name = module.name(made.func) if isinstance(made, cst.Call) else None
-    words = SIGNATURES.get(name, ()) if name is not None and name.startswith("torch.nn.") else ()
+    name = module.called(made)
+    words = SIGNATURES.get(name, ()) if name.startswith("torch.nn.") else ()
     return name if any(word.endswith("is_causal") for word in words) else None
 
 

@@ -239,7 +239,7 @@ _WIDE, _AT = 6, 2
 
 def _value(module: Module, node: cst.BaseExpression) -> cst.BaseExpression:
     """Return what a name was assigned last, or the expression itself."""
-    return (assigned_value(module, node) if isinstance(node, cst.Name) else None) or node
+    return assigned_value(module, node) or node
 
 
 def _by_function(module: Module, node: cst.BaseExpression) -> _Repeat | None:

@@ -92,6 +92,7 @@ from torchlint.rules.precision._unfused_log_softmax.fills import filled
 from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.names import one_by_one
 from torchlint.semantic.code.reaching import assigned_value, definitions_of, readers_of, sole_use
+from torchlint.semantic.code.scopes import own_method
 from torchlint.semantic.code.tree import last_name
 from torchlint.semantic.question import question
 from torchlint.semantic.time.autograd import no_grad
@@ -214,7 +215,7 @@ def _small(module: Module, node: cst.BaseExpression) -> bool:
 
 def _origin(module: Module, node: cst.BaseExpression) -> cst.BaseExpression:
     """Return the expression that made a name's value, where this is the value's only read."""
-    made = assigned_value(module, node) if isinstance(node, cst.Name) else None
+    made = assigned_value(module, node)
     return made if made is not None and sole_use(module, made) is node else node
 
 
@@ -250,8 +251,9 @@ def _chosen(module: Module, node: cst.BaseExpression) -> cst.BaseExpression | No
     """Return the tensor of which ``topk``, ``max`` or ``sort`` along a dimension takes the
     largest."""
     found = operation_of(module, node)
-    ranks = found is not None and found.name in _RANKS and len(found.operands) > 0
-    return found.operands[0] if found is not None and ranks else None
+    if found is not None and found.name in _RANKS and found.operands:
+        return found.operands[0]
+    return None
 
 
 def _first_of(module: Module, node: cst.Subscript) -> cst.BaseExpression | None:
@@ -291,17 +293,13 @@ def _returned_part(module: Module, node: cst.Name) -> cst.BaseExpression | None:
 def _returned(module: Module, call: cst.Call) -> cst.BaseExpression | None:
     """Return the expression that a function of this file, or the ``forward`` of a class, always
     returns."""
-    functions: tuple[cst.CSTNode, ...] = callees_of(module, call)
-    made = inferred(module, call.func)
+    functions, made = callees_of(module, call), inferred(module, call.func)
+    sole = functions[0] if len(functions) == 1 else None
     if not functions and made.kind == "module" and isinstance(made.node, cst.ClassDef):
-        functions = tuple(
-            part
-            for part in made.node.body.body
-            if isinstance(part, cst.FunctionDef) and part.name.value == "forward"
-        )
-    if len(functions) != 1 or not isinstance(functions[0], cst.FunctionDef):
+        sole = own_method(module, made.node, "forward")
+    if not isinstance(sole, cst.FunctionDef):
         return None
-    results = list(module.within(functions[0].body, cst.Return))
+    results = list(module.within(sole.body, cst.Return))
     return results[0].value if len(results) == 1 else None
 
 
@@ -322,9 +320,7 @@ def _last_layer(module: Module, node: cst.BaseExpression) -> str:
         or not made.args
     ):
         return ""
-    last = made.args[-1].value
-    name = module.name(last.func) if isinstance(last, cst.Call) else None
-    return _LAYERS.get((name or "").removeprefix("torch.nn."), "")
+    return _LAYERS.get(module.called(made.args[-1].value).removeprefix("torch.nn."), "")
 
 
 def _renamed(call: cst.Call, name: str) -> cst.Call | None:

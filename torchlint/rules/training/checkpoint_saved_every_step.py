@@ -157,12 +157,11 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 def _into_memory(module: Module, node: cst.Call) -> bool:
     """Say whether a call writes into a buffer rather than a file."""
-    for arg in node.args[1:2]:
-        made = sole_definition(module, arg.value)
-        buffer = isinstance(made, cst.Call) and module.called(made).startswith("io.")
-        if buffer or any(_BUFFER.search(name) for name in module.names_in(arg.value)):
-            return True
-    return False
+    return any(
+        module.called(sole_definition(module, arg.value)).startswith("io.")
+        or any(map(_BUFFER.search, module.names_in(arg.value)))
+        for arg in node.args[1:2]
+    )
 
 
 def _result(module: Module, node: cst.Call) -> bool:

@@ -164,7 +164,7 @@ from torchlint.rules.training._eval_without_no_grad.passes import (
     passes_without_training,
 )
 from torchlint.semantic.code.flow import call_sites, callees_of
-from torchlint.semantic.code.imports import name_for_module
+from torchlint.semantic.code.imports import torch_name
 from torchlint.semantic.code.text import explained
 from torchlint.semantic.code.tree import LOOPS, method_called
 from torchlint.semantic.question import question
@@ -421,9 +421,7 @@ def _gives_output(module: Module, function: cst.FunctionDef) -> bool:
     """Say whether a function returns the output of a model, and what becomes of it differs from
     call to call, or is not known."""
     for call in module.within(function, cst.Call):
-        if (_trainable(module, call) or runs_module_method(module, call)) and handed_on(
-            module, function, call
-        ):
+        if _records(module, call) and handed_on(module, function, call):
             return no_grad(module, call) is not True and graph_fate(module, call) in (
                 GraphOutcome.WANTED,
                 GraphOutcome.UNKNOWN,
@@ -435,13 +433,11 @@ def _first_unused(module: Module, node: cst.Call) -> bool:
     """Say whether no earlier call of the same loop, or of the function outside of loops, is
     flagged, to whose block this one may be added: no model runs between them whose graph is
     used."""
-    loops = module.loops(node)
-    place: cst.CSTNode = loops[0] if loops else module.scope(node)
-    first = True
-    for call in module.within(place, cst.Call):
+    loop, first = module.loop(node), True
+    for call in module.within(loop or module.scope(node), cst.Call):
         if call is node:
             break
-        if module.loops(call)[:1] != loops[:1]:
+        if module.loop(call) is not loop:
             continue
         if _evaluates(module, call) or _is_unused(module, call):
             first = False
@@ -479,10 +475,9 @@ def _held_out(module: Module, loop: cst.CSTNode) -> bool:
 def _is_first(module: Module, node: cst.Call) -> bool:
     """Say whether this is the first model call of its innermost loop, or of its function outside of
     loops."""
-    loops = module.loops(node)
-    place: cst.CSTNode = loops[0] if loops else module.scope(node)
-    for call in module.within(place, cst.Call):
-        if module.loops(call)[:1] == loops[:1] and _records(module, call):
+    loop = module.loop(node)
+    for call in module.within(loop or module.scope(node), cst.Call):
+        if module.loop(call) is loop and _records(module, call):
             return call is node
     return True
 
@@ -490,7 +485,7 @@ def _is_first(module: Module, node: cst.Call) -> bool:
 def _fix(module: Module, node: cst.Call, heat: Heat) -> Fix | None:
     """Decorate the function, or wrap the loop where the function also trains, or has a block of its
     own already."""
-    torch = name_for_module(module, "torch", "torch")
+    torch = torch_name(module)
     need, function = NeedImport("torch", torch), module.function(node)
     loops = module.within(function or module.root, cst.For, cst.While)
     trains = any(loop_kind(module, loop) in (LoopKind.TRAIN, LoopKind.EPOCH) for loop in loops)

@@ -89,18 +89,14 @@ from torchlint.semantic.code.tree import COMPREHENSIONS, is_name, last_name, met
 from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.time.step_overhead import over_parameters
 from torchlint.semantic.torch import ops
+from torchlint.semantic.torch.names import SPARSE_OR_SHARDED
 from torchlint.semantic.uses.graph_use import graph_fate
 
 _READS = ops.having("reads") | {"cpu"}
 _NORMS = ops.having("norm")
 _SQUARES = ops.having("square")
 _CHECKS = ops.having("finite")
-_ELSEWHERE = ops.having("collective") | frozenset(
-    (
-        "is_sparse coalesce sparse_mask DTensor FSDP FullyShardedDataParallel fully_shard to_local "
-        "full_tensor"
-    ).split()
-)
+_ELSEWHERE = ops.having("collective") | SPARSE_OR_SHARDED
 _KEEPS_GRAPH = regex(r"create_graph\s*=\s*(?!False)")
 """Without it a gradient has no graph, and no norm of gradients can be back-propagated;
 ``clip_grad_norm_`` and ``get_total_norm`` run without autograd."""
@@ -160,7 +156,7 @@ def _norm(
         _is_squared(module, part) for part in parts
     ):
         return
-    if _has_parts_elsewhere(module, node):
+    if module.names_in(module.scope(node)) & _ELSEWHERE:
         return
     read = next((r for part in parts if (r := _read(module, part)) is not None), None)
     if read is not None:
@@ -243,8 +239,3 @@ def check_finite(node: cst.Call, module: Module) -> Iterator[Hit]:
     if any(_is_grad(module, c, name) for c in checks):
         top = module.parent(node)
         yield Hit(top if isinstance(top, cst.UnaryOperation) else node, message=_FINITE)
-
-
-def _has_parts_elsewhere(module: Module, node: cst.CSTNode) -> bool:
-    """Say whether the function deals with sparse gradients, or with shards of a model."""
-    return bool(module.names_in(module.scope(node)) & _ELSEWHERE)

@@ -146,9 +146,8 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     given = {arg.keyword.value: arg for arg in node.args if arg.keyword is not None}
     choices = [choice for choice in _CHOICES if choice in given]
-    if choices == ["foreach"] and isinstance(given["foreach"].value, cst.Name):
-        if given["foreach"].value.value == "False":
-            yield Hit(given["foreach"], message=_FOREACH)
+    if choices == ["foreach"] and is_name(given["foreach"].value, "False"):
+        yield Hit(given["foreach"], message=_FOREACH)
     elif name in _FUSED and not choices and _on_device(module, node) and _is_scaled(module, node):
         yield Hit(node, {"name": name.rpartition(".")[2]})
 
@@ -175,7 +174,7 @@ def check_loop(node: cst.For, module: Module) -> Iterator[Hit]:
     if (
         own is None
         or not _OPTIMIZERS.intersection(base_names(module, cls))
-        or _foreach(module, cls)
+        or any("foreach" in name.value for name in module.within(cls, cst.Name, nested=True))
     ):
         return
     calls = (c.func for c in module.within(node.body, cst.Call))
@@ -185,25 +184,14 @@ def check_loop(node: cst.For, module: Module) -> Iterator[Hit]:
         yield Hit(node, {"name": name}, message=_LOOP)
 
 
-def _foreach(module: Module, cls: cst.ClassDef) -> bool:
-    names = module.within(cls, cst.Name, nested=True)
-    return any("foreach" in name.value for name in names)
-
-
 def _on_device(module: Module, node: cst.Call) -> bool:
     """Say whether the optimizer gets the parameters of one model that is on the accelerator by
     then."""
-    first = node.args[0].value if node.args else None
-    if (
-        not isinstance(first, cst.Call)
-        or not isinstance(first.func, cst.Attribute)
-        or mentions(module, _SPARSE)
-    ):
-        return False
-    return first.func.attr.value == "parameters" and inferred(module, first.func.value).device in (
-        CUDA,
-        ACCEL,
-    )
+    match node.args:
+        case [cst.Arg(cst.Call(cst.Attribute(model, cst.Name("parameters")))), *_]:
+            there = inferred(module, model).device in (CUDA, ACCEL)
+            return there and not mentions(module, _SPARSE)
+    return False
 
 
 def _is_scaled(module: Module, node: cst.Call) -> bool:
@@ -216,12 +204,10 @@ def _is_scaled(module: Module, node: cst.Call) -> bool:
         module.function(node) if name is not None and "." not in name else module.class_of(node)
     ) or module.root
     for call in module.within(scope, cst.Call, nested=True):
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "step":
-            passed = dotted_text(call.args[0].value) if call.args else None
-            if (
-                name is not None
-                and passed == name
-                and inferred(module, call.func.value).kind == "scaler"
+        match call:
+            case cst.Call(cst.Attribute(scaler, cst.Name("step")), [cst.Arg(passed), *_]) if (
+                name is not None and dotted_text(passed) == name
             ):
-                return True
+                if inferred(module, scaler).kind == "scaler":
+                    return True
     return False

@@ -234,16 +234,12 @@ def check_sums(node: cst.For | cst.CompFor, module: Module) -> Iterator[Hit]:
 def check_hooks(node: cst.Call, module: Module) -> Iterator[Hit]:
     """Find hooks that clip the gradient of each parameter: ``p.register_hook(lambda g:
     torch.clamp(g, -c, c))``."""
-    loop = next(iter(module.loops(node)), None)
+    loop = module.loop(node)
     match node.args:
         case [cst.Arg(cst.Lambda(body=cst.Call() as work))] if isinstance(loop, cst.For):
             count = _launches(module, loop) or _FEW + 1
             name = method_called(work) or module.called(work).rpartition(".")[2]
-            if (
-                _CLIPS.match(name)
-                and any(_networks(module, loop))
-                and (count is None or count > _FEW)
-            ):
+            if _CLIPS.match(name) and any(_networks(module, loop)) and count > _FEW:
                 yield Hit(node, message=_HOOKED)
 
 

@@ -92,7 +92,7 @@ from torchlint.rule import (
 )
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.scopes import method_of
-from torchlint.semantic.code.tree import LOOPS, attr_of, is_name, keyword_of
+from torchlint.semantic.code.tree import LOOPS, attr_of, components, is_name, keyword_of, targets_of
 from torchlint.semantic.time.iterations import carried_reads
 
 _DIFFERENTIATE = frozenset(
@@ -144,22 +144,16 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 def _of_many(module: Module, node: cst.Call, loop: cst.For | cst.While) -> bool:
     """Say whether the loop goes over what is differentiated, which may share one graph."""
-    if not isinstance(loop, cst.For):
-        return False
-    targets = module.names_in(loop.target)
-    todo = [cst.ensure_type(node.func, cst.Attribute).value]
-    while todo:
-        match todo.pop():
-            case cst.Name(name) if name in targets:
-                return True
-            case cst.BinaryOperation(left, right=right):
-                todo += [left, right]
-    return False
+    whole = cst.ensure_type(node.func, cst.Attribute).value
+    return isinstance(loop, cst.For) and any(
+        is_name(part, *module.names_in(loop.target))
+        for part in components(whole, cst.BinaryOperation)
+    )
 
 
 def _is_differentiated(module: Module, node: cst.Call) -> bool:
     """Say whether the class or function asks autograd for anything else."""
-    scope: cst.CSTNode = module.class_of(node) or module.function(node) or module.root
+    scope: cst.CSTNode = module.class_of(node) or module.scope(node)
     calls = (c for c in module.within(scope, cst.Call, nested=True) if c is not node)
     functions = (c.func for c in calls)
     return any(attr_of(f) in _DIFFERENTIATE for f in functions)
@@ -186,9 +180,9 @@ def _without_graph(module: Module, read: cst.Name) -> bool:
     graph."""
     *_, top = module.links_around(read, cst.Attribute)
     above = module.parent(top)
-    if module.name(read) is not None and inferred(module, top).kind == "?":
-        return True  # An imported name, or a builtin.
     value = inferred(module, top)
+    if module.name(read) is not None and value.kind == "?":
+        return True  # An imported name, or a builtin.
     if isinstance(above, cst.Call):
         value = inferred(module, read)
         return not value.tensor and value.kind != "accumulated"
@@ -202,7 +196,4 @@ def _keeps_state(module: Module, call: cst.Call) -> bool:
     targets = (
         module.within(forward.body, cst.AssignTarget, cst.AugAssign) if forward is not None else ()
     )
-    return any(
-        isinstance(t, (cst.AssignTarget, cst.AugAssign)) and isinstance(t.target, cst.Attribute)
-        for t in targets
-    )
+    return any(isinstance(t, cst.Attribute) for each in targets for t in targets_of(each))

@@ -105,7 +105,7 @@ from torchlint.rule import (
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
-from torchlint.semantic.code.tree import attr_of, is_name, method_called
+from torchlint.semantic.code.tree import attr_of, is_name, last_name, method_called
 from torchlint.semantic.device.transfers import is_cached
 from torchlint.semantic.question import question
 from torchlint.semantic.time.grades import Heat
@@ -275,8 +275,7 @@ def _is_switched(module: Module, node: cst.Call) -> bool:
         return True
     own = method_called(node)
     for call in module.within(loop, cst.Call):
-        callee = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
-        word = callee.value if isinstance(callee, cst.Name) else ""
+        word = last_name(call.func)
         if word != own and (word == "train" or _SWITCHES.search(word)):
             return True
     return False

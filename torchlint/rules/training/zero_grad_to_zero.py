@@ -81,7 +81,7 @@ from torchlint.base.regex import regex
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, Safety, conditions_around
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.text import mentions
-from torchlint.semantic.code.tree import attr_of, is_name, keyword_of
+from torchlint.semantic.code.tree import attr_of, is_name, is_zero, keyword_of
 from torchlint.semantic.time.step_overhead import over_parameters
 from torchlint.semantic.torch import ops
 
@@ -129,11 +129,8 @@ def _zeroing(module: Module, loop: cst.For, name: str) -> cst.Call | None:
     for call in module.within(loop.body, cst.Call):
         if not isinstance(call.func, cst.Attribute) or not _of_gradient(call.func.value, name):
             continue
-        method, zero = (
-            call.func.attr.value,
-            call.args and isinstance(call.args[0].value, (cst.Integer, cst.Float)),
-        )
-        filled = method == "fill_" and zero and float(call.args[0].value.value) == 0  # type: ignore[attr-defined]
+        method = call.func.attr.value
+        filled = method == "fill_" and call.args and is_zero(call.args[0].value)
         if (method == "zero_" or filled) and all(
             _asks_for_gradient(t, name) for t, _ in conditions_around(module, call, loop)
         ):
@@ -157,7 +154,7 @@ def _is_needed(module: Module, node: cst.CSTNode) -> bool:
     them unasked."""
     if mentions(module, _FIXED):
         return True
-    home = module.class_of(node) or module.function(node) or module.root
+    home = module.class_of(node) or module.scope(node)
     return any(_read(module, a) for a in module.within(home, cst.Attribute, nested=True))
 
 

@@ -85,7 +85,7 @@ from torchlint.rule import (
     keyword_argument,
 )
 from torchlint.semantic.code.flow import reads_of, writes_of
-from torchlint.semantic.code.tree import attr_of, is_name
+from torchlint.semantic.code.tree import is_name, method_called
 from torchlint.semantic.device.transfers import certainly_tensor
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values.accelerator import on_accelerator
@@ -177,12 +177,8 @@ def _race(module: Module, node: cst.Call) -> bool:
 
 def _chain_of_views(module: Module, node: cst.CSTNode) -> cst.CSTNode:
     """Return the longest chain of views of `node`: they read nothing."""
-    above = module.parent(node)
-    while attr_of(above) in _VIEWS:
-        call = module.parent(above)
-        if not isinstance(call, cst.Call):
-            return node
-        node, above = call, module.parent(call)
+    while (call := module.method_call(node)) is not None and method_called(call) in _VIEWS:
+        node = call
     return node
 
 

@@ -154,6 +154,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import takewhile
 
 import libcst as cst
 
@@ -187,9 +188,9 @@ from torchlint.rules.transfer._blocking_batch_copy.batches import (
 )
 from torchlint.rules.transfer._blocking_batch_copy.made_in_step import made_in_step
 from torchlint.rules.transfer._blocking_batch_copy.overlaps import changed_later, may_overlap
-from torchlint.semantic.code.imports import name_for_module
+from torchlint.semantic.code.imports import torch_name
 from torchlint.semantic.code.named_tests import Holds
-from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.code.reaching import assignments_of
 from torchlint.semantic.code.tree import has_star, is_name, is_zero, method_called, root_of
 from torchlint.semantic.code.wording import Wording
 from torchlint.semantic.data.datasets import cuda_samples, sample_cost
@@ -465,10 +466,9 @@ def _is_cut(module: Module, source: cst.BaseExpression, depth: int) -> bool:
         source = source.func.value
     match source:
         case cst.Name() if depth:
-            made = definitions_of(module, source)
+            made = assignments_of(module, source)
             return bool(made) and all(
-                isinstance(each, cst.Assign)
-                and isinstance(each.targets[0].target, cst.Name)
+                isinstance(each.targets[0].target, cst.Name)
                 and _is_cut(module, each.value, depth - 1)
                 for each in made
             )
@@ -488,11 +488,9 @@ def _is_cut(module: Module, source: cst.BaseExpression, depth: int) -> bool:
 def _is_tokenized(module: Module, source: cst.BaseExpression) -> bool:
     """Say whether what is moved was made here by a tokenizer or a processor: what is told which
     tensors to give, ``return_tensors="pt"``."""
-    source = root_of(source, cst.Subscript)
-    made = definitions_of(module, source) if isinstance(source, cst.Name) else []
+    made = assignments_of(module, root_of(source, cst.Subscript))
     return bool(made) and all(
-        isinstance(each, cst.Assign)
-        and isinstance(each.value, cst.Call)
+        isinstance(each.value, cst.Call)
         and any(is_name(arg.keyword, "return_tensors") for arg in each.value.args)
         for each in made
     )
@@ -531,7 +529,7 @@ def _fix(module: Module, transfer: Transfer, pins: _Pins) -> Fix | None:
     needed: list[NodeEdit] = []
     other = transfer.device != CUDA and names_other_accelerator(module)
     if other:
-        torch = name_for_module(module, "torch", "torch")
+        torch = torch_name(module)
         word = cst.parse_expression(f"{torch}.cuda.is_available()")
         needed.append(NeedImport("torch", torch))
     edit = Replace(transfer.call, with_keyword(transfer.call, "non_blocking", word))
@@ -617,24 +615,15 @@ def _beside(module: Module, transfer: Transfer) -> list[Transfer]:
     """Return the other moves of batches in the same statement, and in those that stand next to it
     without others between."""
     line = module.statement(transfer.call)
-    block = module.parent(line)
-    if not isinstance(line, cst.SimpleStatementLine) or not isinstance(block, cst.IndentedBlock):
-        return []
-    lines = list(block.body)
-    at = next(number for number, each in enumerate(lines) if each is line)
+    before, behind = module.tree.beside(line)
     found: list[Transfer] = []
-    for step in (1, -1):
-        near = at if step == 1 else at - 1
-        while 0 <= near < len(lines):
-            moves = _moves(module, lines[near])
-            if not moves:
-                break
-            found.extend(moves)
-            near += step
+    for lines in ([line, *behind], before[::-1]):
+        for moves in takewhile(bool, (_moves(module, each) for each in lines)):
+            found += moves
     return [each for each in found if each.call is not transfer.call]
 
 
-def _moves(module: Module, line: cst.BaseStatement) -> list[Transfer]:
+def _moves(module: Module, line: cst.CSTNode) -> list[Transfer]:
     if not isinstance(line, cst.SimpleStatementLine):
         return []
     calls = list(module.within(line, cst.Call))
@@ -676,5 +665,5 @@ def _pinned(module: Module, loader: cst.Call) -> list[NodeEdit]:
     else:
         return []
     asks = isinstance(value, cst.Call)
-    torch = name_for_module(module, "torch", "torch")
+    torch = torch_name(module)
     return [edit, NeedImport("torch", torch)] if asks else [edit]

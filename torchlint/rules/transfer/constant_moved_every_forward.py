@@ -177,9 +177,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         return
     message = {"constant": _LITERAL, "sizes": _COMPUTED}.get(host_data(module, upload.data) or "")
     if message is not None:
-        above = module.parent(module.parent(upload.data) or node)
-        maker = above if isinstance(above, cst.Call) else None
-        fix = _of_literal(module, maker)
+        fix = _of_literal(module, module.taker(upload.data))
         words = {"expr": module.shown(upload.data)}
         yield _hit(module, upload.node, words, fix, message, node)
 

@@ -139,7 +139,7 @@ from torchlint.rules.transfer._cpu_create_then_move.host_indices import host_ind
 from torchlint.rules.transfer._cpu_create_then_move.index_fixes import index_fix, indexed_besides
 from torchlint.rules.transfer._cpu_create_then_move.placement import placement_of
 from torchlint.semantic.code.reaching import definitions_of, readers_of
-from torchlint.semantic.code.tree import method_called
+from torchlint.semantic.code.tree import is_name, method_called
 from torchlint.semantic.device.factories import (
     device_effect,
     factories_of,
@@ -243,10 +243,8 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
                 message = (message or rule.message) + _UNAWAITED
             fix = moved_fix(module, transfer, made[0])
             if fix is None:
-                fix, words["dev"] = (
-                    placed_fix(module, made[0]),
-                    shown_device(module, made[0], device),
-                )
+                fix = placed_fix(module, made[0])
+                words["dev"] = shown_device(module, made[0], device)
             yield Hit(node, words, fix, severity, message=message)
         return
     if heat.hot:
@@ -321,7 +319,7 @@ def _begins_with(module: Module, node: cst.BaseExpression, name: str) -> bool:
             node = node.func.value
         else:
             return False
-    return isinstance(node, cst.Name) and node.value == name
+    return is_name(node, name)
 
 
 def _made_before(

@@ -191,18 +191,13 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 def _calls_nearby(module: Module, node: cst.Call) -> Iterator[cst.Call]:
     """Yield the calls in the statements beside the wait, and beside the ``if`` that holds it."""
-    at = module.statement(node)
-    while True:
-        block = module.parent(at)
-        if not isinstance(block, (cst.IndentedBlock, cst.Module)):
-            return
-        index = next(i for i, part in enumerate(block.body) if part is at)
-        for part in block.body[max(index - _NEAR, 0) : index + _NEAR + 1]:
+    at: cst.CSTNode | None = module.statement(node)
+    while at is not None:
+        before, behind = module.tree.beside(at)
+        for part in (*before[-_NEAR:], at, *behind[:_NEAR]):
             yield from module.within(part, cst.Call)
-        above = module.parent(block)
-        if not isinstance(above, cst.If):
-            return
-        at = above
+        above = module.parent(module.parent(at))
+        at = above if isinstance(above, cst.If) else None
 
 
 def _spelled(module: Module, call: cst.Call) -> str:

@@ -104,7 +104,7 @@ import libcst as cst
 from torchlint.fixes.notes import safe_unless
 from torchlint.rule import Fix, Hit, Module, Replace, Rule, inferred, keyword_argument, with_keyword
 from torchlint.semantic.code.numbers import spelled_number
-from torchlint.semantic.code.tree import DISPLAYS, components, is_name, keyword_of
+from torchlint.semantic.code.tree import DISPLAYS, components, is_name, keyword_of, method_called
 from torchlint.semantic.device.transfers import is_cached, transfer_of
 from torchlint.semantic.torch import dtypes, ops
 from torchlint.semantic.uses.assumptions import PATCHED, TORCH
@@ -225,9 +225,10 @@ def _repeated(module: Module, data: cst.BaseExpression) -> str | None:
 def _is_python_number(module: Module, data: cst.BaseExpression) -> bool:
     """Say whether an expression is a number of Python's that is not written out; not where it is
     made one in case it is none, ``float(aux)``."""
-    cast = isinstance(data, cst.Call) and module.called(data) in _CASTS
     unknown = (inferred(module, arg.value).kind == "?" for arg in getattr(data, "args", ()))
-    return inferred(module, data).kind == "number" and not (cast and any(unknown))
+    return inferred(module, data).kind == "number" and not (
+        module.called(data) in _CASTS and any(unknown)
+    )
 
 
 def _function_of(module: Module, place: cst.Call) -> cst.Call | None:
@@ -265,16 +266,13 @@ def _upload(module: Module, node: cst.Call) -> tuple[cst.Call | None, cst.BaseEx
     if given is not None:
         there = named_device(module, given) in (CUDA, ACCEL)
         return (node, given) if there and not of_host_argument(module, given) else (None, None)
-    method = module.parent(node)
-    if not isinstance(method, cst.Attribute):
-        return None, None
-    move = module.parent(method)
-    found = transfer_of(module, move) if isinstance(move, cst.Call) else None
+    move = module.method_call(node)
+    found = transfer_of(module, move) if move is not None else None
     if found is None:
         return None, None
     # ``.cuda(None)`` means the current GPU, ``device=None`` the CPU.
     sure = (
-        found.target is None or isinstance(found.target, cst.Integer) or method.attr.value == "to"
+        found.target is None or isinstance(found.target, cst.Integer) or method_called(move) == "to"
     )
     plain = sure and found.given <= {"device"}
     named = found.target or (cst.SimpleString('"cuda"') if not found.given else None)

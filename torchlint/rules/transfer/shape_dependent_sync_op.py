@@ -263,7 +263,7 @@ def _told_apart(module: Module, node: cst.BaseExpression) -> bool:
     for place in destinations(module, node):
         match place:
             case cst.If(cst.Comparison(number)):
-                if isinstance(number, cst.Call) and method_called(number) == "numel":
+                if method_called(number) == "numel":
                     return True
             case cst.Call(
                 cst.Attribute(cst.Name(name) as held, cst.Name("append")),

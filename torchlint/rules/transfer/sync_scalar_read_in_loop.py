@@ -500,15 +500,13 @@ def _held_anew(module: Module, first: cst.CSTNode, last: cst.BaseExpression) -> 
     parts += [each.value for each in parts if isinstance(each, cst.Subscript)]
     for each in module.within(module.scope(last), cst.Call, cst.AssignTarget, cst.AugAssign):
         match each:
-            case cst.Call(cst.Attribute(changed)):
-                pass
-            case cst.AssignTarget(changed) | cst.AugAssign(changed):
-                pass
-            case _:
-                continue
-        between = module.before(first, each) and module.before(each, last)
-        if between and any(changed.deep_equals(part) for part in parts):
-            return True
+            case (
+                cst.Call(cst.Attribute(changed))
+                | cst.AssignTarget(changed)
+                | cst.AugAssign(changed)
+            ) if module.before(first, each) and module.before(each, last):
+                if any(changed.deep_equals(part) for part in parts):
+                    return True
     return False
 
 

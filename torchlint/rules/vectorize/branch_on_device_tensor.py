@@ -111,7 +111,7 @@ from torchlint.rule import (
     on_device,
     wait_for,
 )
-from torchlint.semantic.code.imports import name_for_module
+from torchlint.semantic.code.imports import torch_name
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import components, is_name, method_called
 from torchlint.semantic.code.truth import ASKING, TESTS, asked_for_truth
@@ -198,7 +198,7 @@ def check_larger(node: cst.Call, module: Module) -> Iterator[Hit]:
     if len(values) < 2 or any(arg.star or arg.keyword is not None for arg in node.args):
         return
     around = module.parent(module.parent(node))
-    if isinstance(around, cst.Call) and module.called(around) in _LARGER:
+    if module.called(around) in _LARGER:
         return  # The outer one waits for the same, and is the one to replace.
     tensors = [each for each in values if inferred(module, each).tensor and on_device(module, each)]
     if tensors:
@@ -240,9 +240,11 @@ def _judge(module: Module, leaves: list[cst.BaseExpression], word: str) -> Itera
             fix = brought_to_host(module, together)
     if fix is None and stop is None and (read := host_elements(module, test)) is not None:
         fix = elements_on_host(module, read)
-    other = _waits_as_well(module, test) if fix is None and stop is None else None
-    trains = fix is None and stop is None and _decides_to_train(module, holder)
-    skipped = _model_skipped(module, holder) if fix is None and stop is None else None
+    stays = fix is None and stop is None
+    other = _waits_as_well(module, test) if stays else None
+    trains = stays and _decides_to_train(module, holder)
+    left_out = _left_out(module, holder) if stays else ()
+    skipped = next((call for call in left_out if is_model_call(module, call)), None)
     named = {"other": other, "work": skipped and skipped.func}
     words = {"word": word, **{key: module.shown(each) for key, each in named.items() if each}}
     message = (
@@ -273,20 +275,12 @@ def _decides_to_train(module: Module, holder: cst.CSTNode | None) -> bool:
     )
 
 
-def _model_skipped(module: Module, holder: cst.CSTNode | None) -> cst.Call | None:
-    """Return the model's call in the rest of an iteration that a test leaves out."""
-    return next((e for e in _left_out(module, holder) if is_model_call(module, e)), None)
-
-
 def _left_out(module: Module, holder: cst.CSTNode | None) -> Iterator[cst.Call]:
     """Yield the calls in the rest of an iteration that a test leaves out."""
-    block = module.parent(holder)
-    if not isinstance(holder, cst.If) or not isinstance(block, cst.IndentedBlock):
-        return
-    if holder.orelse is None and _ends_in(module, holder.body, (cst.Continue,)):
-        for line in block.body:
-            if module.before(holder, line):
-                yield from module.within(line, cst.Call)
+    ends = isinstance(holder, cst.If) and holder.orelse is None
+    if isinstance(holder, cst.If) and ends and _ends_in(module, holder.body, (cst.Continue,)):
+        for line in module.tree.beside(holder)[1]:
+            yield from module.within(line, cst.Call)
 
 
 def _waits_as_well(module: Module, test: cst.BaseExpression) -> cst.CSTNode | None:
@@ -314,9 +308,9 @@ def _waits_as_well(module: Module, test: cst.BaseExpression) -> cst.CSTNode | No
 def _early_exit(module: Module, holder: cst.CSTNode | None) -> bool:
     """Say whether a test only ends a loop inside the step: decoding until all have ended, a solver
     that converges."""
-    if isinstance(holder, cst.If) and _all_ended(module, holder):
-        return True
-    return isinstance(holder, cst.If) and holder.orelse is None and ends_a_loop(module, holder)
+    return isinstance(holder, cst.If) and (
+        _all_ended(module, holder) or (holder.orelse is None and ends_a_loop(module, holder))
+    )
 
 
 def _all_ended(module: Module, node: cst.If) -> bool:
@@ -402,10 +396,8 @@ def _ends_in(module: Module, block: cst.BaseSuite, stops: tuple[type[cst.CSTNode
         if not (isinstance(small, cst.Expr) and _tells(module, small.value))
     ]
     match lines[-1] if lines else None:
-        case cst.If(body=inner) | cst.For(body=inner) | cst.While(body=inner):
-            return _ends_in(module, inner, stops)
-        case cst.With(body=inner) | cst.Try(body=inner):
-            return _ends_in(module, inner, stops)
+        case cst.If() | cst.For() | cst.While() | cst.With() | cst.Try() as last:
+            return _ends_in(module, last.body, stops)
         case last:
             return isinstance(last, stops)
 
@@ -452,7 +444,7 @@ def _fix(module: Module, node: cst.If, test: cst.BaseExpression) -> Fix | None:
         inferred(module, side).tensor and _scaled(module, side, name.value) for side in sides
     ):
         return None
-    torch = name_for_module(module, "torch", "torch")
+    torch = torch_name(module)
     select = cst.Call(
         cst.parse_expression(f"{torch}.where"), [*map(cst.Arg, (test, taken.value, otherwise))]
     )

@@ -123,6 +123,7 @@ rule = Rule(
 @rule.on(cst.Call)
 def check_call(node: cst.Call, module: Module) -> Iterator[Hit]:
     name, method = module.name(node.func), ""
+    last = (name or "").rpartition(".")[2]
     receiver: cst.BaseExpression | None = None
     if isinstance(node.func, cst.Attribute):
         method, receiver = node.func.attr.value, node.func.value
@@ -130,18 +131,14 @@ def check_call(node: cst.Call, module: Module) -> Iterator[Hit]:
         yield from _broken(module, node, _CALLS[name])
     elif method in _LEVELS and _LOGGER.search(dotted_text(receiver) or ""):
         yield from _broken(module, node, "logging")
-    elif (
-        method in _SIZES or (name or "").rpartition(".")[2] in _SIZES
-    ) and _DYNAMIC not in module.text:
+    elif (method in _SIZES or last in _SIZES) and _DYNAMIC not in module.text:
         if (
             inferred(module, receiver).tensor
             if receiver is not None and name is None
             else (name or "").startswith("torch.")
         ):
             yield from _broken(module, node, f"{method}(), whose size depends on values,")
-    elif (
-        method in _READS or (name or "").rpartition(".")[2] in _READS
-    ) and _SCALARS not in module.text:
+    elif (method in _READS or last in _READS) and _SCALARS not in module.text:
         used = not isinstance(module.parent(node), cst.Expr)
         tensor = node.args[0].value if node.args else receiver
         if (

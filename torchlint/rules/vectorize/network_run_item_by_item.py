@@ -187,7 +187,7 @@ def _at(
     if isinstance(item, cst.Subscript) and _is_slice(module, item) and _in_forward(module, node):
         if all(_items(module, arg.value) for arg in node.args):
             yield Hit(node, words, severity=severity, message=_FOLDED)
-    elif next(iter(module.loops(node)), None) is loop and steps_of(module, loop):
+    elif module.loop(node) is loop and steps_of(module, loop):
         yield Hit(place, words, severity=severity, message=_TRAINED)
     elif not changes_for_each(module, node.func, item):
         yield Hit(place, words, severity=severity)

@@ -345,8 +345,7 @@ def _only_asked(module: Module, node: _Loop) -> bool:
     chosen = _body(module, node)
     if not isinstance(node, cst.CompFor) or not isinstance(chosen, cst.IfExp):
         return False
-    bound = {name.value for name in _bound(module, node)}
-    return not bound & (module.names_in(chosen.body) | module.names_in(chosen.orelse))
+    return not module.names_in(node.target) & module.names_in(chosen.body, chosen.orelse)
 
 
 def _row(module: Module, node: _Loop, body: cst.CSTNode) -> str:
@@ -354,7 +353,9 @@ def _row(module: Module, node: _Loop, body: cst.CSTNode) -> str:
     batches = any(
         inferred(module, each.iterated).kind == "loader" for each in loop_sources(module, node)
     )
-    if not batches and any(_masked(module, name, body) for name in _bound(module, node)):
+    if not batches and any(
+        _masked(module, name, body) for name in module.within(node.target, cst.Name)
+    ):
         return _MASKS
     for index in _counted(module, node):
         found = _indexed(module, index, body)
@@ -399,11 +400,6 @@ def _weighs_others(
     )
 
 
-def _bound(module: Module, node: _Loop) -> list[cst.Name]:
-    """Return the names that a loop binds to each element, or to its number."""
-    return list(module.within(node.target, cst.Name))
-
-
 def _ranged(module: Module, node: cst.BaseExpression) -> list[cst.BaseExpression]:
     """Return the arguments of ``range(…)``."""
     if not isinstance(node, cst.Call) or module.name(node.func) != "builtins.range":
@@ -416,7 +412,9 @@ def _counted(module: Module, node: _Loop) -> Iterator[cst.Name]:
     size or the batch's is the count."""
     for goes in loop_sources(module, node):
         counts = _ranged(module, goes.iterated)
-        sized = any(is_size(module, count) or _is_batch(count) for count in counts)
+        sized = any(
+            is_size(module, count) or called(last_part(count), BATCH_SIZE) for count in counts
+        )
         sized = sized or _by_column(module, node)
         if isinstance(goes.target, cst.Name) and sized and not _in_parts(module, node, counts):
             yield goes.target
@@ -456,7 +454,7 @@ def _in_parts(module: Module, node: _Loop, counts: list[cst.BaseExpression]) -> 
         for each in module.within(made, cst.BinaryOperation)
     ):
         return False
-    bound = {name.value for name in _bound(module, node)}
+    bound = module.names_in(node.target)
     for part in module.within(_body(module, node), cst.Slice):
         match part.lower:
             case cst.BinaryOperation(left, cst.Multiply(), right):
@@ -479,12 +477,6 @@ def _indexed(module: Module, index: cst.Name, body: cst.CSTNode) -> str:
     if any(s in both for s in read) and any(writes_elements(module, loop) for loop in loops):
         return _ELEMENTS
     return _NESTED if both else rule.message
-
-
-def _is_batch(count: cst.BaseExpression) -> bool:
-    """Say whether a count is called like the number of samples in a batch."""
-    name = last_part(count)
-    return called(name, BATCH_SIZE)
 
 
 def _masked(module: Module, index: cst.Name, body: cst.CSTNode) -> bool:

@@ -244,9 +244,7 @@ def _joined_parts(call: cst.Call, name: str) -> list[cst.BaseExpression]:
         (a.value for a in call.args if keyword_of(a) in ("", "tensors", "arrays")),
         None,
     )
-    if not isinstance(first, DISPLAYS):
-        return []
-    return [e.value for e in first.elements]
+    return [e.value for e in first.elements] if isinstance(first, DISPLAYS) else []
 
 
 def _loop(

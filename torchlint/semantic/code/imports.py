@@ -47,8 +47,8 @@ def import_reads(module: Module, home: Import) -> list[cst.Name]:
 
 
 @question(ground=True)
-def name_for_module(module: Module, dotted: str, usual: str) -> str:
-    """Return the name by which the file's top-level imports know a module: `usual` unless all have
+def torch_name(module: Module) -> str:
+    """Return the name by which the file's top-level imports know torch: ``torch`` unless all have
     another."""
     lines = [line.body for line in module.root.body if isinstance(line, cst.SimpleStatementLine)]
     aliases = [
@@ -59,11 +59,11 @@ def name_for_module(module: Module, dotted: str, usual: str) -> str:
         for alias in small.names
     ]
     bound = [
-        dotted_text(alias.asname.name if alias.asname is not None else alias.name) or usual
+        dotted_text(alias.asname.name if alias.asname is not None else alias.name) or "torch"
         for alias in aliases
-        if dotted_text(alias.name) == dotted
+        if dotted_text(alias.name) == "torch"
     ]
-    return usual if usual in bound or not bound else bound[0]
+    return "torch" if "torch" in bound or not bound else bound[0]
 
 
 @question(ground=True, remember=False)

@@ -241,20 +241,26 @@ def read_after(module: Module, loop: cst.CSTNode, name: str) -> bool:
 
 
 @question(ground=True, remember=False)
-def assigned_value(module: Module, read: cst.Name) -> cst.BaseExpression | None:
+def assigned_value(module: Module, node: cst.CSTNode) -> cst.BaseExpression | None:
     """Return the value of the one assignment that a read of a name finds; None where it may find
-    others."""
-    made = definitions_of(module, read)
-    only = made[0] if len(made) == 1 else None
-    return only.value if isinstance(only, cst.Assign) else None
+    others, or is no name."""
+    made = assignments_of(module, node)
+    return made[0].value if len(made) == 1 else None
+
+
+@question(ground=True, remember=False)
+def assignments_of(module: Module, node: cst.CSTNode) -> list[cst.Assign]:
+    """Return the assignments that a read of a name may find; none where it may find anything else,
+    or where it is no name."""
+    made = definitions_of(module, node) if isinstance(node, cst.Name) else []
+    found = [each for each in made if isinstance(each, cst.Assign)]
+    return found if len(found) == len(made) else []
 
 
 @question(ground=True, remember=False)
 def assigned_values(module: Module, read: cst.CSTNode) -> list[cst.BaseExpression]:
     """Return what assignments may have bound to a name; nothing where something else may have."""
-    made = definitions_of(module, read) if isinstance(read, cst.Name) else []
-    values = [each.value for each in made if isinstance(each, cst.Assign)]
-    return values if len(values) == len(made) else []
+    return [each.value for each in assignments_of(module, read)]
 
 
 @question(yes="it is assigned", no="nothing in the function or class assigns it")

@@ -265,6 +265,16 @@ class Tree:
                 return above
         return self.root
 
+    def beside(self, node: cst.CSTNode) -> tuple[list[cst.CSTNode], list[cst.CSTNode]]:
+        """Return the statements before that of a node in its block, and those behind it."""
+        line = self.statement(node)
+        block = self.parents.get(line)
+        lines: list[cst.CSTNode] = [line]
+        if isinstance(block, (cst.IndentedBlock, cst.Module)):
+            lines = [*block.body]
+        at = lines.index(line)
+        return lines[:at], lines[at + 1 :]
+
     def small_statement(self, node: cst.CSTNode) -> cst.CSTNode | None:
         """Return the small statement (``x = 1`` of ``x = 1; y = 2``) that holds `node`, if any."""
         if node in self._small:
@@ -528,15 +538,14 @@ def positional(call: cst.Call) -> list[cst.BaseExpression]:
     return [arg.value for arg in call.args if arg.keyword is None]
 
 
-def targets_of(
-    node: cst.Assign | cst.AnnAssign | cst.NamedExpr | cst.WithItem,
-) -> list[cst.BaseExpression]:
-    """Return what a value is bound to; of ``with tqdm(loader) as bar``, bar."""
+def targets_of(node: cst.CSTNode) -> list[cst.BaseExpression]:
+    """Return what a statement, or a part of one, binds a value to; of ``with tqdm(loader) as bar``,
+    bar."""
     if isinstance(node, cst.Assign):
         return [each.target for each in node.targets]
     if isinstance(node, cst.WithItem):
         return [node.asname.name] if node.asname is not None else []
-    return [node.target]
+    return [getattr(node, "target")]  # noqa: B009
 
 
 def argument_for(call: cst.Call, position: int | None, name: str) -> cst.BaseExpression | None:

@@ -12,7 +12,7 @@ import libcst as cst
 from torchlint.base.regex import regex
 from torchlint.semantic.code.calls import arguments_of, keyword_argument
 from torchlint.semantic.code.flow import call_sites, reads_of, writes_of
-from torchlint.semantic.code.imports import name_for_module
+from torchlint.semantic.code.imports import torch_name
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.parsed_arguments import options_added
 from torchlint.semantic.code.scopes import base_names
@@ -102,7 +102,7 @@ def pin_word(module: Module, loader: cst.Call) -> cst.BaseExpression:
     )
     if found is not None:
         return found
-    torch = name_for_module(module, "torch", "torch")
+    torch = torch_name(module)
     return cst.parse_expression(f"{torch}.cuda.is_available()")
 
 

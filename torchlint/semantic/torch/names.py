@@ -133,6 +133,13 @@ LIGHTNING_BASES = frozenset(
     )
 )
 DATASET_BASES = frozenset(("torch.utils.data.Dataset", "torch.utils.data.IterableDataset"))
+SPARSE_OR_SHARDED = frozenset(
+    (
+        "is_sparse coalesce sparse_mask DTensor FSDP FullyShardedDataParallel fully_shard to_local "
+        "full_tensor"
+    ).split()
+)
+"""Words of code that knows sparse gradients, or shards of a model."""
 STEP_METHODS = frozenset(("training_step", "validation_step", "test_step", "predict_step"))
 HOOKS_OF_A_STEP: dict[str, tuple[str, str]] = {
     "boilr": ("forward_pass get_metrics_dict", ""),

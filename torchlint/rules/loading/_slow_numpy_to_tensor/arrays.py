@@ -7,7 +7,7 @@ import libcst as cst
 from torchlint.rule import Module, inferred, keyword_argument
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import reads_of
-from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.code.reaching import assignments_of, definitions_of
 from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import loop_sources
@@ -142,9 +142,8 @@ def _method(module: Module, call: cst.Call) -> bool:
 
 
 def _is_named(module: Module, node: cst.Name) -> bool:
-    found = definitions_of(module, node)
-    given = [each for each in found if isinstance(each, cst.Assign)]
-    if given and len(given) == len(found):
+    found, given = definitions_of(module, node), assignments_of(module, node)
+    if given:
         return all(
             isinstance(each.targets[0].target, cst.Name) and is_array(module, each.value)
             for each in given

@@ -15,10 +15,10 @@ from torchlint.semantic.code.reaching import definitions_of, readers_of, sole_us
 from torchlint.semantic.code.scopes import own_method
 from torchlint.semantic.code.tree import is_name
 from torchlint.semantic.question import question
+from torchlint.semantic.time.iterations import loop_sources
 from torchlint.semantic.values.classes import class_named, family_of, is_network
 
 _LISTS = ("torch.nn.ModuleList", "builtins.list", "builtins.tuple")
-_PAIRING = ("builtins.enumerate", "builtins.zip", "builtins.reversed")
 _ON_WEIGHTS = ("spectral_norm", "weight_norm")
 _UTILITIES = ("torch.nn.utils.", "torch.nn.utils.parametrizations.")
 # What may be read of a layer beside its output, and changes nothing about who gets that output.
@@ -146,7 +146,7 @@ def _follow(module: Module, node: cst.CSTNode, kept: _Kept) -> None:
     """Go from an element of a list of layers to what is done with it."""
     above = module.parent(node)
     if isinstance(above, cst.Assign) and isinstance(above.targets[0].target, cst.Name):
-        _read(module, above, above.targets[0].target, kept)
+        _follow_target(module, above, above.targets[0].target, kept)
     elif isinstance(above, cst.AssignTarget):
         kept.layers.append(_OPEN)  # ``self.layers[i] = …``
     else:
@@ -156,35 +156,25 @@ def _follow(module: Module, node: cst.CSTNode, kept: _Kept) -> None:
 def _as_argument(module: Module, arg: cst.Arg, kept: _Kept, use: cst.CSTNode) -> None:
     """A list of layers as argument: of ``len``, or of what a loop goes over."""
     call = module.parent(arg)
-    name = module.name(call.func) if isinstance(call, cst.Call) else None
+    if module.called(call) in ("builtins.len", "builtins.range"):
+        return
     loop = module.parent(call)
-    if name in ("builtins.len", "builtins.range"):
-        return
-    if not isinstance(call, cst.Call) or name not in _PAIRING or not isinstance(loop, cst.For):
-        kept.whole = False
-        return
-    kept.uses.append(use)
-    target: cst.BaseExpression | None = loop.target
-    if name != "builtins.reversed":
-        position = 1 if name == "builtins.enumerate" else list(call.args).index(arg)
-        target = None
-        if isinstance(loop.target, cst.Tuple) and position < len(loop.target.elements):
-            target = loop.target.elements[position].value
-    _follow_target(module, loop, target, kept)
-
-
-def _follow_target(
-    module: Module, loop: cst.For, target: cst.BaseExpression | None, kept: _Kept
-) -> None:
-    if isinstance(target, cst.Name):
-        _read(module, loop, target, kept)
+    over = loop_sources(module, loop) if isinstance(loop, cst.For) else ()
+    target = next((goes.target for goes in over if goes.iterated is use), None)
+    if isinstance(loop, cst.For) and target is not None:
+        kept.uses.append(use)
+        _follow_target(module, loop, target, kept)
     else:
         kept.whole = False
 
 
-def _read(module: Module, bound: cst.CSTNode, name: cst.Name, kept: _Kept) -> None:
-    for read in readers_of(module, bound, name.value):
-        _sort(module, read, kept)
+def _follow_target(module: Module, bound: cst.CSTNode, target: cst.CSTNode, kept: _Kept) -> None:
+    """Go on to the reads of a name that a layer is bound to; of anything else, nothing is known."""
+    if isinstance(target, cst.Name):
+        for read in readers_of(module, bound, target.value):
+            _sort(module, read, kept)
+    else:
+        kept.whole = False
 
 
 # -- what constructs layers ------------------------------------------------------------------------
@@ -256,21 +246,9 @@ def _holder(module: Module, func: cst.BaseExpression) -> str:
 def _holder_of(module: Module, bound: cst.CSTNode, name: str) -> str:
     if isinstance(bound, cst.Assign):
         return _holder(module, bound.value) if len(bound.targets) == 1 else ""
-    if not isinstance(bound, cst.For):
-        return ""
-    over, target = bound.iter, bound.target
-    if isinstance(target, cst.Name):
-        return _holder(module, over) if not isinstance(over, cst.Call) else ""
-    if not isinstance(target, cst.Tuple) or not isinstance(over, cst.Call):
-        return ""
-    names = [e.value.value if isinstance(e.value, cst.Name) else "" for e in target.elements]
-    position = names.index(name) if name in names else -1
-    pairing = module.name(over.func)
-    if pairing == "builtins.enumerate" and position == 1:
-        return _holder(module, over.args[0].value)
-    if pairing == "builtins.zip" and 0 <= position < len(over.args):
-        return _holder(module, over.args[position].value)
-    return ""
+    over = loop_sources(module, bound) if isinstance(bound, cst.For) else ()
+    held = (goes.iterated for goes in over if is_name(goes.target, name))
+    return next((_holder(module, each) for each in held), "")
 
 
 # -- wrappers and order ----------------------------------------------------------------------------
@@ -357,12 +335,10 @@ def _only_calls(loop: cst.CSTNode | None) -> bool:
 def _picked_by_name(module: Module, cls: cst.ClassDef) -> bool:
     """Say whether a class looks its attributes up by names that are not written out."""
     return any(
-        module.name(call.func) == "builtins.getattr" and _of_self(call)
+        module.called(call) == "builtins.getattr"
+        and call.args
+        and dotted_text(call.args[0].value) == "self"
+        and not any(isinstance(arg.value, cst.SimpleString) for arg in call.args[1:2])
         for member in family_of(module, cls)
         for call in module.within(member, cst.Call, nested=True)
     )
-
-
-def _of_self(call: cst.Call) -> bool:
-    literal = len(call.args) > 1 and isinstance(call.args[1].value, cst.SimpleString)
-    return bool(call.args) and dotted_text(call.args[0].value) == "self" and not literal

@@ -17,7 +17,6 @@ from torchlint.rules.precision._bias_before_batchnorm.layer_attributes import (
 )
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import call_sites, reads_of
-from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import sole_use
 from torchlint.semantic.code.scopes import base_names, method_of
 from torchlint.semantic.code.tree import attr_of
@@ -89,28 +88,19 @@ def _in_a_row(module: Module, place: cst.CSTNode) -> cst.BaseExpression | None:
 def _follower(
     row: Sequence[cst.BaseElement | cst.Arg], at: cst.CSTNode | None
 ) -> cst.BaseExpression | None:
-    index = next(i for i, each in enumerate(row) if each is at)
-    follower = row[index + 1] if index + 1 < len(row) else None
-    if isinstance(follower, cst.StarredElement) or (
-        isinstance(follower, cst.Arg) and follower.star
-    ):
-        return None
-    return follower.value if isinstance(follower, (cst.Element, cst.Arg)) else None
+    match next((after for here, after in pairwise(row) if here is at), None):
+        case cst.Element(follower) | cst.Arg(follower, star=""):
+            return follower
+    return None
 
 
-def _makes_sequential(module: Module, call: cst.Call) -> bool:
+def _makes_sequential(module: Module, call: cst.CSTNode | None) -> bool:
     """Say whether a call is ``nn.Sequential(...)``, or ``super().__init__(...)`` in a class derived
     from it."""
-    if module.name(call.func) == _SEQUENTIAL:
-        return True
-    func = call.func
-    if (
-        not isinstance(func, cst.Attribute)
-        or func.attr.value != "__init__"
-        or not isinstance(func.value, cst.Call)
-    ):
-        return False
-    return dotted_text(func.value.func) == "super" and _is_sequential(module, module.class_of(call))
+    match call:
+        case cst.Call(cst.Attribute(cst.Call(cst.Name("super")), cst.Name("__init__"))):
+            return _is_sequential(module, module.class_of(call))
+    return module.called(call) == _SEQUENTIAL
 
 
 def _is_sequential(module: Module, cls: cst.ClassDef | None) -> bool:
@@ -139,8 +129,7 @@ def _runs_in_order(module: Module, row: cst.List) -> bool:
 
 def _taken_in_order(module: Module, row: cst.List, arg: cst.Arg, call: cst.Call) -> bool:
     if module.name(call.func) in _DICTS:
-        holder = module.taker(call)
-        return isinstance(holder, cst.Call) and _makes_sequential(module, holder)
+        return _makes_sequential(module, module.taker(call))
     if _makes_sequential(module, call):
         return arg.star == "*"
     if module.name(call.func) == _MODULE_LIST:
@@ -169,12 +158,7 @@ def _is_unpacked(module: Module, at: cst.CSTNode, name: str) -> bool:
     found = False
     for read in reads_of(module, module.scope(at), name):
         above = module.parent(read)
-        call = module.parent(above)
-        if (
-            isinstance(above, cst.Arg)
-            and isinstance(call, cst.Call)
-            and _makes_sequential(module, call)
-        ):
+        if isinstance(above, cst.Arg) and _makes_sequential(module, module.parent(above)):
             found = above.star == "*"
         elif isinstance(above, cst.Return):
             found = _returned_in_order(module, above)
@@ -194,8 +178,7 @@ def _returned_in_order(module: Module, leave: cst.Return) -> bool:
     return bool(places) and all(
         isinstance(place, cst.Arg)
         and place.star == "*"
-        and isinstance(call := module.parent(place), cst.Call)
-        and _makes_sequential(module, call)
+        and _makes_sequential(module, module.parent(place))
         for place in places
     )
 
@@ -216,37 +199,35 @@ def _added(module: Module, call: cst.Call, arg: cst.Arg) -> cst.BaseExpression |
 
 def _added_next(module: Module, node: cst.CSTNode) -> cst.BaseExpression | None:
     """Return the layer that the statement right behind that of `node` adds to the same row."""
-    line = module.statement(node)
-    block = module.parent(line)
-    lines = block.body if isinstance(block, (cst.IndentedBlock, cst.Module)) else ()
-    behind = next((after for at, after in pairwise(lines) if at is line), None)
-    row = _row(line)
-    if row is None or behind is None:
+    row = _row(module.statement(node))
+    if row is None:
         return None
-    match behind:
-        case cst.SimpleStatementLine([cst.Expr(cst.Call() as call)]):
-            other = call.func
-            if not isinstance(other, cst.Attribute) or not call.args:
-                return None
-            added = call.args[-1].value
-            if not other.value.deep_equals(row):
-                return None
-            if other.attr.value == "extend":
+    match module.tree.beside(node)[1][:1]:
+        case [
+            cst.SimpleStatementLine(
+                [cst.Expr(cst.Call(cst.Attribute(other, cst.Name(method)), [*_, cst.Arg(added)]))]
+            )
+        ] if other.deep_equals(row):
+            if method == "extend":
                 return _first(added)
-            return added if other.attr.value in ("append", "add_module") else None
-        case cst.SimpleStatementLine([cst.AugAssign(target, value=added)]):
-            return _first(added) if target.deep_equals(row) else None
+            return added if method in ("append", "add_module") else None
+        case [cst.SimpleStatementLine([cst.AugAssign(target, value=added)])] if target.deep_equals(
+            row
+        ):
+            return _first(added)
     return None
 
 
 def _row(line: cst.CSTNode) -> cst.BaseExpression | None:
     """Return the name or attribute to which a statement binds or adds layers."""
     match line:
-        case cst.SimpleStatementLine([cst.Expr(cst.Call(cst.Attribute(row)))]):
-            return row
-        case cst.SimpleStatementLine([cst.AugAssign(row)]):
-            return row
-        case cst.SimpleStatementLine([cst.Assign([cst.AssignTarget(row)])]):
+        case cst.SimpleStatementLine(
+            [
+                cst.Expr(cst.Call(cst.Attribute(row)))
+                | cst.AugAssign(row)
+                | cst.Assign([cst.AssignTarget(row)])
+            ]
+        ):
             return row
     return None
 

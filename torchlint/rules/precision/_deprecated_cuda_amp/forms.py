@@ -19,7 +19,7 @@ from torchlint.semantic.code.flow import callees_of, reads_of
 from torchlint.semantic.code.imports import import_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import assigned_value
-from torchlint.semantic.code.tree import keyword_of, positional
+from torchlint.semantic.code.tree import keyword_of, method_called, positional
 from torchlint.semantic.project.asked import reached_elsewhere
 
 
@@ -34,14 +34,8 @@ def only_entered(module: Module, use: cst.BaseExpression) -> bool:
         return above.asname is None
     if isinstance(above, cst.Arg):
         call = module.parent(above)
-        entered = isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute)
-        return (
-            entered
-            and isinstance(call, cst.Call)
-            and isinstance(call.func, cst.Attribute)
-            and call.func.attr.value == "enter_context"
-            and isinstance(module.parent(call), cst.Expr)
-        )
+        entered = method_called(call) == "enter_context"
+        return entered and isinstance(module.parent(call), cst.Expr)
     return isinstance(above, cst.Decorator)
 
 

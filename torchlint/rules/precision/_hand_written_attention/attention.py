@@ -12,7 +12,7 @@ from torchlint.base.regex import regex
 from torchlint.rule import Module, inferred, keyword_argument
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, readers_of, uses_of
-from torchlint.semantic.code.tree import attr_of, is_name, links, method_called
+from torchlint.semantic.code.tree import attr_of, is_name, links, method_called, targets_of
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.dropped_results import dropped_result
@@ -58,17 +58,14 @@ def written_attention(module: Module, softmax: cst.Call) -> cst.BaseExpression |
     """Return the product of queries and keys, where `softmax` is the middle of a scaled dot-product
     attention."""
     chain = _chain_before(module, softmax)
-    if chain is None or not _over_last(module, softmax) or len(chain.products) != 1:
+    dim = softmax_dim(module, softmax) if chain is not None else None
+    if chain is None or dim is None or module.source_of(dim) not in _LAST:
         return None
-    product = next(iter(chain.products))
-    ends = _weighted(module, softmax)
-    if (
-        not ends
-        or not _queries_and_keys(module, product, chain)
-        or not _unread(module, chain, softmax)
-    ):
+    if len(chain.products) != 1 or not _weighted(module, softmax):
         return None
-    return product
+    (product,) = chain.products
+    sole = _queries_and_keys(module, product, chain) and _unread(module, chain, softmax)
+    return product if sole else None
 
 
 @question(
@@ -87,11 +84,6 @@ def _chain_before(module: Module, softmax: cst.Call) -> _Chain | None:
     if found is None or not found.operands:
         return None
     return chain if _trace(module, found.operands[0], chain, _DEPTH) else None
-
-
-def _over_last(module: Module, softmax: cst.Call) -> bool:
-    dim = softmax_dim(module, softmax)
-    return dim is not None and module.source_of(dim) in _LAST
 
 
 @question(yes="the softmax runs over `{answer}`", no="the softmax is not told its axis")
@@ -124,8 +116,7 @@ def _trace(module: Module, node: cst.BaseExpression, chain: _Chain, depth: int) 
                 if found is None or not _trace_operation(module, made, found, chain, depth):
                     return False
             elif isinstance(made, (cst.Assign, cst.AnnAssign)) and made.value is not None:
-                plain = made.targets[0].target if isinstance(made, cst.Assign) else made.target
-                if not isinstance(plain, cst.Name) or not _trace(
+                if not isinstance(targets_of(made)[0], cst.Name) or not _trace(
                     module, made.value, chain, depth - 1
                 ):
                     return False
@@ -133,9 +124,7 @@ def _trace(module: Module, node: cst.BaseExpression, chain: _Chain, depth: int) 
                 return False
         return bool(definitions)
     if isinstance(node, cst.IfExp):
-        return _trace(module, node.body, chain, depth - 1) and _trace(
-            module, node.orelse, chain, depth - 1
-        )
+        return all(_trace(module, each, chain, depth - 1) for each in (node.body, node.orelse))
     found = operation_of(module, node)
     return found is not None and _trace_operation(module, node, found, chain, depth)
 
@@ -161,7 +150,12 @@ def _trace_operation(
             if (found.name == "div" and index != 0) or not all(is_scale(module, o) for o in others):
                 return False
             chain.scaled = True
-        learned = (o for o in others if found.name in _ADDS and _is_learned(module, o))
+        learned = (
+            other
+            for other in others
+            if found.name in _ADDS
+            and (inferred(module, other).grad is True or _BIAS.search(module.source_of(other)))
+        )
         chain.bias = chain.bias or trial.bias or next(learned, None)
         chain.products |= trial.products
         chain.statements |= trial.statements
@@ -169,10 +163,6 @@ def _trace_operation(
         chain.scaled = chain.scaled or trial.scaled
         return True
     return False
-
-
-def _is_learned(module: Module, node: cst.BaseExpression) -> bool:
-    return inferred(module, node).grad is True or bool(_BIAS.search(module.source_of(node)))
 
 
 @question(yes="`{0}` is a scale", no="`{0}` is not known to be a number")
@@ -277,17 +267,13 @@ def _is_turned(module: Module, node: cst.BaseExpression) -> bool:
 def _is_scaled(module: Module, node: cst.BaseExpression) -> bool:
     """Say whether a tensor has been multiplied by a number on its way."""
     if isinstance(node, cst.Name) and any(
-        _scaled_in_place(module, read) for read in _siblings(module, node)
+        _scaled_in_place(module, read)
+        for made in definitions_of(module, node)
+        for read in readers_of(module, made, node.value)
     ):
         return True
     for source in _sources(module, node):
-        value = (
-            source
-            if isinstance(source, cst.AugAssign)
-            else getattr(source, "value", None)
-            if isinstance(source, cst.Assign)
-            else source
-        )
+        value = source.value if isinstance(source, cst.Assign) else source
         found = operation_of(module, value)
         if found is None or not found.operands:
             continue
@@ -296,15 +282,6 @@ def _is_scaled(module: Module, node: cst.BaseExpression) -> bool:
         if any(_is_scaled(module, o) for o in found.operands[:2] if found.name not in _PRODUCTS):
             return True
     return False
-
-
-def _siblings(module: Module, node: cst.Name) -> list[cst.Name]:
-    """Return the other reads of what a name holds."""
-    return [
-        read
-        for made in definitions_of(module, node)
-        for read in readers_of(module, made, node.value)
-    ]
 
 
 def _scaled_in_place(module: Module, read: cst.Name) -> bool:

@@ -13,7 +13,7 @@ from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.numbers import spelled_number
 from torchlint.semantic.code.reaching import assigned_to, definitions_of
-from torchlint.semantic.code.tree import attr_of, is_name, root_of
+from torchlint.semantic.code.tree import is_name, method_called, root_of
 from torchlint.semantic.question import question
 from torchlint.semantic.values.definitions_behind import returned
 
@@ -96,5 +96,5 @@ def _written_into(module: Module, name: cst.Name) -> Iterator[cst.BaseExpression
                     yield value
             case cst.Call(cst.Attribute(held), args):
                 changed = root_of(held, cst.Subscript)
-                if (attr_of(each.func) or "").endswith("_") and is_name(changed, name.value):
+                if method_called(each).endswith("_") and is_name(changed, name.value):
                     yield from (arg.value for arg in args)

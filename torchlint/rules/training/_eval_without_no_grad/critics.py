@@ -60,8 +60,7 @@ def vain_backward(module: Module, node: cst.Call) -> cst.BaseExpression | None:
 
 def _made_by(module: Module, value: cst.BaseExpression) -> cst.Call | None:
     """Return the call of a model that gave a value, or the first of several."""
-    if isinstance(value, cst.Name):
-        value = assigned_value(module, value) or value
+    value = assigned_value(module, value) or value
     return value if isinstance(value, cst.Call) and is_model_call(module, value) else None
 
 
@@ -114,13 +113,11 @@ class _Gradients:
         while at is not None and at is not function:
             block = self.module.parent(at)
             if isinstance(block, cst.IndentedBlock):
-                rest = [*block.body]
-                place = next(i for i, part in enumerate(rest) if part is at)
-                self._block(rest[place + 1 :])
-                above = self.module.parent(block)
-                if isinstance(above, LOOPS):
-                    self._maybe(rest[: place + 1])
-                at = above
+                behind = block.body.index(at) + 1
+                self._block(block.body[behind:])
+                at = self.module.parent(block)
+                if isinstance(at, LOOPS):
+                    self._maybe(block.body[:behind])
             else:
                 at = block
         return at is function and self.through and self.trained and not self.used
@@ -150,7 +147,7 @@ class _Gradients:
             self._call(call, critic)
         match small:
             case cst.Assign(targets, value):
-                names = {n for t in targets for n in _names(t.target)}
+                names = {name for target in targets for name in _names(target.target)}
                 if self._carries(value, critic):
                     self.graphs |= names
                 else:
@@ -195,14 +192,11 @@ class _Gradients:
 
     def _carries(self, node: cst.CSTNode, critic: cst.Call | None) -> bool:
         """Say whether code reads what has the graph, and does not cut it at once."""
-        for read in self.module.within(node, cst.Name, cst.Attribute, cst.Call):
-            if read is critic or (
-                not isinstance(read, cst.Call) and dotted_text(read) in self.graphs
-            ):
-                above = self.module.parent(read)
-                if not (isinstance(above, cst.Attribute) and attr_of(above) in _CUT):
-                    return True
-        return False
+        return any(
+            attr_of(self.module.parent(read)) not in _CUT
+            for read in self.module.within(node, cst.Name, cst.Attribute, cst.Call)
+            if read is critic or dotted_text(read) in self.graphs
+        )
 
 
 def _suites(node: cst.CSTNode) -> Iterator[cst.BaseSuite]:

@@ -11,11 +11,11 @@ import libcst as cst
 from torchlint.base.regex import regex
 from torchlint.rule import Fix, Module, NeedImport, NodeEdit, Remove, Replace, Safety, inferred
 from torchlint.semantic.code.flow import call_sites
-from torchlint.semantic.code.imports import name_for_module
+from torchlint.semantic.code.imports import torch_name
 from torchlint.semantic.code.names import last_part
 from torchlint.semantic.code.reaching import readers_of
 from torchlint.semantic.code.text import remarked
-from torchlint.semantic.code.tree import components, method_called
+from torchlint.semantic.code.tree import DISPLAYS, components, method_called
 from torchlint.semantic.question import question
 from torchlint.semantic.time.heat import callers_outside
 from torchlint.semantic.torch import ops
@@ -60,9 +60,14 @@ def around(module: Module, node: cst.Call, in_vain: _Test) -> Fix | None:
     lines = [line, *_followers(module, line, in_vain)]
     while (above := _run_for(module, lines)) is not None:
         lines.insert(0, above)
-    torch = name_for_module(module, "torch", "torch")
+    torch = torch_name(module)
     item = cst.WithItem(cst.parse_expression(f"{torch}.no_grad()"))
-    rest = [each.with_changes(leading_lines=_blank(each)) for each in lines[1:]]
+    rest = [
+        each.with_changes(
+            leading_lines=[blank.with_changes(indent=False) for blank in each.leading_lines]
+        )
+        for each in lines[1:]
+    ]
     first = lines[0].with_changes(leading_lines=[])
     block = cst.With([item], cst.IndentedBlock([first, *rest]))
     edits: list[NodeEdit] = [Replace(lines[0], block), *map(Remove, lines[1:])]
@@ -166,26 +171,15 @@ def _records(module: Module, function: Function) -> bool:
     )
 
 
-def _blank(line: cst.SimpleStatementLine) -> list[cst.EmptyLine]:
-    """Return the blank lines above a line, without white space in them."""
-    return [each.with_changes(indent=False) for each in line.leading_lines]
-
-
 def _followers(
     module: Module, line: cst.SimpleStatementLine, in_vain: _Test
 ) -> list[cst.SimpleStatementLine]:
     """Return the lines behind a line that can go into its block for the same reason, with those
     between them whose graph nobody uses either."""
-    block = module.parent(line)
     found: list[cst.SimpleStatementLine] = []
-    if not isinstance(block, (cst.IndentedBlock, cst.Module)):
-        return found
-    at = next(number for number, each in enumerate(block.body) if each is line)
     between: list[cst.SimpleStatementLine] = []
-    for each in block.body[at + 1 :]:
-        if not isinstance(each, cst.SimpleStatementLine):
-            break
-        if remarked(module, each, behind=False):
+    for each in module.tree.beside(line)[1]:
+        if not isinstance(each, cst.SimpleStatementLine) or remarked(module, each, behind=False):
             break
         calls = [call for call in module.within(each, cst.Call) if in_vain(call)]
         if calls and all(_goes_into_block(module, call, each) for call in calls):
@@ -202,19 +196,16 @@ def _run_for(
     module: Module, lines: Sequence[cst.SimpleStatementLine]
 ) -> cst.SimpleStatementLine | None:
     """Return the line right above some that runs a model whose output they alone read."""
-    block = module.parent(lines[0])
-    if not isinstance(block, (cst.IndentedBlock, cst.Module)):
-        return None
-    at = next(number for number, each in enumerate(block.body) if each is lines[0])
-    for above in block.body[max(at - 1, 0) : at]:
-        match above:
-            case cst.SimpleStatementLine(
+    match module.tree.beside(lines[0])[0][-1:]:
+        case [
+            cst.SimpleStatementLine(
                 [cst.Assign([cst.AssignTarget(cst.Name(name))], cst.Call() as call) as bound]
-            ) if is_model_call(module, call) and not remarked(module, lines[0], behind=False):
-                reads = readers_of(module, bound, name)
-                inside = all(any(module.is_within(r, each) for each in lines) for r in reads)
-                if reads and inside and _goes_into_block(module, call, above):
-                    return above
+            ) as above
+        ] if is_model_call(module, call) and not remarked(module, lines[0], behind=False):
+            reads = readers_of(module, bound, name)
+            inside = all(any(module.is_within(r, each) for each in lines) for r in reads)
+            if reads and inside and _goes_into_block(module, call, above):
+                return above
     return None
 
 
@@ -260,25 +251,25 @@ def _goes_into_block(module: Module, node: cst.Call, line: cst.SimpleStatementLi
             return False
     if value is node and isinstance(home, (cst.Assign, cst.AnnAssign)):
         return True
-    return all(_is_rebound(module, place) for place in places) and all(
+    parts = (part for place in places for part in components(place, *DISPLAYS))
+    return all(_is_rebound(module, part) for part in parts) and all(
         _is_understood(module, call)
         for call in module.within(home, cst.Call)
         if call is not node and not module.is_within(call, node)
     )
 
 
-def _is_rebound(module: Module, target: cst.BaseExpression) -> bool:
-    """Say whether places are bound anew, or parts of a tensor that carries no graph."""
-    for place in components(target, cst.Tuple, cst.List):
-        if isinstance(place, (cst.Name, cst.Attribute)):
-            continue
-        value = inferred(module, place.value) if isinstance(place, cst.Subscript) else None
-        if value is None or not (
-            value.kind in ("list", "dict", "ndarray")
-            or (value.tensor and value.origin == "factory" and value.grad is False)
-        ):
-            return False
-    return True
+def _is_rebound(module: Module, place: cst.BaseExpression) -> bool:
+    """Say whether a place is bound anew, or is part of a tensor that carries no graph."""
+    match place:
+        case cst.Name() | cst.Attribute():
+            return True
+        case cst.Subscript(held):
+            value = inferred(module, held)
+            return value.kind in ("list", "dict", "ndarray") or (
+                value.tensor and value.origin == "factory" and value.grad is False
+            )
+    return False
 
 
 def _is_understood(module: Module, call: cst.Call) -> bool:

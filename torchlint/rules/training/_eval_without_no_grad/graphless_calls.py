@@ -16,7 +16,7 @@ def calls_method(method: str, text: str) -> bool:
     if f".{method}(" not in text:
         return False
     tree = parsed(text)
-    return tree is None or any(True for _ in _calls(tree, method))
+    return tree is None or any(_calls(tree, method))
 
 
 def calls_without_graph(method: str, text: str) -> bool:

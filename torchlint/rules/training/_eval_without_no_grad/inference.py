@@ -225,8 +225,12 @@ def still_by_project(module: Module, model: cst.BaseExpression) -> bool:
 def called_by_framework(module: Module, node: cst.Call) -> bool:
     """Say whether a framework may call the method around a node, and switch autograd off itself."""
     home = module.function(node)
-    hook = home is not None and home.name.value in STEP_METHODS and module.class_of(home)
-    return home is not None and bool(hook) and not call_sites(module, home)
+    return (
+        home is not None
+        and home.name.value in STEP_METHODS
+        and module.class_of(home) is not None
+        and not call_sites(module, home)
+    )
 
 
 @question(
@@ -352,8 +356,8 @@ def foreign(module: Module, model: cst.BaseExpression) -> bool:
     else:
         assigned = assigned_to(module, model)
         made = assigned[0] if len(assigned) == 1 else None
-    name = module.name(made.func) if isinstance(made, cst.Call) else None
-    if name is None or "." not in name:
+    name = module.called(made)
+    if "." not in name:
         return False
     return name.startswith("torch.jit.") or not (
         name.startswith(("torch.", "torchvision.", "builtins.", "copy."))

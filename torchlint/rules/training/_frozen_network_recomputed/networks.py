@@ -61,12 +61,9 @@ def never_trained(module: Module, net: cst.Name, loop: Loop) -> bool:
 
 def _assigns_new(module: Module, write: cst.CSTNode) -> bool:
     """Say whether a name is assigned what a call with a capital, or ``from_pretrained``, makes."""
-    match module.parent(write):
-        case cst.AssignTarget() as target:
-            statement = module.parent(target)
-            value = statement.value if isinstance(statement, cst.Assign) else None
-            return isinstance(value, cst.Call)
-    return False
+    target = module.parent(write)
+    home = module.parent(target) if isinstance(target, cst.AssignTarget) else None
+    return isinstance(home, cst.Assign) and isinstance(home.value, cst.Call)
 
 
 def _leaves_alone(module: Module, use: cst.Name, loop: Loop) -> bool:
@@ -165,10 +162,8 @@ def _may_train(module: Module, write: cst.CSTNode, name: str) -> bool:
 
 
 def _only_handed(module: Module, use: cst.Name) -> bool:
-    call, chain = (
-        module.taker(module.chain_around(use)),
-        module.links_around(use, cst.Attribute, cst.Call),
-    )
+    call = module.taker(module.chain_around(use))
+    chain = module.links_around(use, cst.Attribute, cst.Call)
     kept = all(at.attr.value in _KEPT for at in chain if isinstance(at, cst.Attribute))
     return kept and call is not None and runs_network(call) is not None
 

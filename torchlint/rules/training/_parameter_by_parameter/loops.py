@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -16,6 +16,7 @@ from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import LoopSource, iteration_count, loop_sources
 from torchlint.semantic.time.step_overhead import parameter_names
 from torchlint.semantic.torch import ops
+from torchlint.semantic.torch.names import SPARSE_OR_SHARDED
 from torchlint.semantic.values.value import CPU
 
 _ARITHMETIC = ops.having("in-place", "arithmetic") | {"clamp_"}
@@ -24,12 +25,7 @@ _READS = ops.having("reads") | ops.having("move")
 _NUMBERS = frozenset(f"builtins.{name}" for name in ("float", "int", "bool"))
 _ALIASES = _SAME | ops.having("cast") | {"to", "cpu", "cuda"} | {"data", "grad"}
 _PURE = frozenset(("isinstance", "len", "str", "float", "int", "hasattr", "getattr", "id", "repr"))
-_OTHER_WAYS = ops.having("collective") | frozenset(
-    (
-        "is_sparse coalesce sparse_mask DTensor FSDP FullyShardedDataParallel fully_shard to_local "
-        "full_tensor"
-    ).split()
-)
+_OTHER_WAYS = ops.having("collective") | SPARSE_OR_SHARDED
 _OPTIMIZERS = ops.dotted("optimizer", "built")
 _HOST_NAME = regex(r"off_?load|(^|_)(cpu|host)(_|$)", re.IGNORECASE)
 _FEW = 4
@@ -97,7 +93,7 @@ def work_on_parameters(module: Module, loop: cst.For) -> Work | None:
         return None
     if module.contains(loop.body, *LOOPS) or _another_way(module, loop):
         return None
-    if any(_on_host(module, each) for each in _possible_parameters(module, loop)):
+    if any(_on_host(module, each) for each in module.within(loop.body, cst.Subscript, cst.Name)):
         return None  # On the host there is no launch to spare.
     names = _Names({*found.tensors, *found.beside}, {*found.keys})
     _derived(module, loop, names)
@@ -188,12 +184,6 @@ def _on_host(module: Module, part: cst.BaseExpression) -> bool:
     """Say whether an expression is a parameter that lives on the host; a number may do so."""
     value = inferred(module, part)
     return value.device == CPU and value.origin == "param"
-
-
-def _possible_parameters(module: Module, loop: cst.For) -> Iterator[cst.BaseExpression]:
-    """Yield what may be a parameter in a loop's body: names, and what is taken from a dict."""
-    yield from module.within(loop.body, cst.Subscript)
-    yield from module.within(loop.body, cst.Name)
 
 
 def _another_way(module: Module, loop: cst.For) -> bool:
@@ -310,19 +300,13 @@ def _chain(module: Module, call: cst.Call, names: _Names) -> Iterator[str | Work
         return
     gradient = _of_gradient(module, node, names)
     for step in steps:
-        assert isinstance(step.func, cst.Attribute)
-        yield from _step(module, step.func.attr.value, node, step, gradient, names)
+        yield from _step(module, step, node, gradient, names)
 
 
 def _step(
-    module: Module,
-    method: str,
-    target: cst.BaseExpression,
-    step: cst.Call,
-    gradient: bool,
-    names: _Names,
+    module: Module, step: cst.Call, target: cst.BaseExpression, gradient: bool, names: _Names
 ) -> Iterator[str | Work]:
-    given = [arg.value for arg in step.args]
+    method, given = method_called(step), [arg.value for arg in step.args]
     if gradient:
         if method in ("mul_", "div_"):
             yield Work.GRADIENTS
@@ -426,9 +410,9 @@ def _is_tensor(module: Module, node: cst.BaseExpression, names: _Names) -> bool:
     name."""
     while True:
         match node:
-            case cst.Attribute(value, cst.Name(attr)) if attr in _ALIASES:
-                node = value
-            case cst.Call(cst.Attribute(value, cst.Name(attr))) if attr in _ALIASES:
+            case cst.Attribute(value, cst.Name(attr)) | cst.Call(
+                cst.Attribute(value, cst.Name(attr))
+            ) if attr in _ALIASES:
                 node = value
             case cst.Subscript(slice=[cst.SubscriptElement(cst.Index(index))]):
                 return bool(module.names_in(index) & names.keys)
@@ -472,15 +456,14 @@ def one_group_each(module: Module, loop: cst.For) -> bool:
     count = iteration_count(module, loop)
     if not found.tensors or (count is not None and count <= _FEW):
         return False
-    names = _Names({*found.tensors}, set())
-    groups = any(_is_group(made, names) for made in module.within(loop.body, cst.Dict))
+    groups = any(_is_group(made, found.tensors) for made in module.within(loop.body, cst.Dict))
     place = module.scope(loop)
     return groups and any(
         module.name(call.func) in _OPTIMIZERS for call in module.within(place, cst.Call)
     )
 
 
-def _is_group(made: cst.Dict, names: _Names) -> bool:
+def _is_group(made: cst.Dict, names: Collection[str]) -> bool:
     """Say whether a dictionary is a parameter group of one tensor: ``{"params": [p], "lr": …}``."""
     for element in made.elements:
         match element:
@@ -488,5 +471,5 @@ def _is_group(made: cst.Dict, names: _Names) -> bool:
                 cst.SimpleString(raw_value="params"),
                 cst.List([cst.Element(value)]) | value,
             ):
-                return is_name(value, *names.tensors)
+                return is_name(value, *names)
     return False

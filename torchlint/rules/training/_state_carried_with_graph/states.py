@@ -11,13 +11,12 @@ from torchlint.base.regex import regex
 from torchlint.rule import Module, conditions_around, heat_of, inferred
 from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.tree import method_called, positional
+from torchlint.semantic.code.tree import DISPLAYS, components, method_called, positional, targets_of
 from torchlint.semantic.question import question
 from torchlint.semantic.time.autograd import no_grad
 from torchlint.semantic.time.iterations import is_reset
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.gradients import hands_graph_on
-from torchlint.semantic.values.value import Value
 
 _WITHOUT_GRAPH = ops.having("cuts") | ops.having("attribute", "fact")
 _CHANGING = regex(r"detach|reset|init|clear|repackage|truncate|zero_(?!grad)")
@@ -56,10 +55,11 @@ class _States:
         self.bound: dict[str, list[tuple[cst.BaseExpression, Binding]]] = {}
         for statement in module.within(step.body, cst.Assign, cst.AugAssign):
             assert isinstance(statement, Binding)
-            for target in _targets(statement):
-                name = dotted_text(target)
-                if name is not None:
-                    self.bound.setdefault(name, []).append((target, statement))
+            for whole in targets_of(statement):
+                for target in components(whole, *DISPLAYS):
+                    name = dotted_text(target)
+                    if name is not None:
+                        self.bound.setdefault(name, []).append((target, statement))
 
     def behind(self, backward: cst.Call) -> tuple[cst.BaseExpression, ...]:
         """Return the carried states on which the loss of a backward pass depends, and themselves
@@ -123,7 +123,8 @@ class _States:
         value = inferred(self.module, target)
         if no_grad(self.module, target) is not False:
             return False
-        return value.grad is True or any(each.grad is True for each in _parts_of_value(value))
+        parts = (value, value.item, *(value.items or ()))
+        return any(each is not None and each.grad is True for each in parts)
 
     def _is_carried(self, name: str, reads: list[cst.CSTNode]) -> bool:
         """Say whether a read of a place finds what the step before has bound, always with a
@@ -178,27 +179,7 @@ class _States:
         return False
 
 
-def _parts_of_value(value: Value) -> Iterator[Value]:
-    yield from value.items or ()
-    if value.item is not None:
-        yield value.item
-
-
 def _operands(statement: Binding) -> Iterator[cst.BaseExpression]:
     yield statement.value
     if isinstance(statement, cst.AugAssign):
         yield statement.target
-
-
-def _targets(statement: Binding) -> Iterator[cst.BaseExpression]:
-    todo: list[cst.BaseExpression] = (
-        [statement.target]
-        if isinstance(statement, cst.AugAssign)
-        else [each.target for each in statement.targets]
-    )
-    while todo:
-        match todo.pop():
-            case cst.Tuple(elements) | cst.List(elements):
-                todo.extend(element.value for element in elements)
-            case target:
-                yield target

@@ -6,7 +6,7 @@ import libcst as cst
 
 from torchlint.rule import Grade, Module, Transfer, heat_of, inferred
 from torchlint.rules.transfer._blocking_batch_copy.batches import older_than_loops
-from torchlint.semantic.code.reaching import assigned_values, definitions_of
+from torchlint.semantic.code.reaching import assigned_values, assignments_of, definitions_of
 from torchlint.semantic.code.tree import is_name, method_called
 from torchlint.semantic.device.host_reads import host_copy, scalar_reads
 from torchlint.semantic.device.uploads import host_data, tensor_data, upload_of
@@ -71,13 +71,9 @@ def _computed(module: Module, source: cst.BaseExpression, depth: int = _NAMES) -
                 and _of_host(module, data)
                 and not older_than_loops(module, data)
             )
-    if not isinstance(source, cst.Name) or not depth:
-        return False
-    made = definitions_of(module, source)
+    made = assignments_of(module, source) if depth else []
     return bool(made) and all(
-        isinstance(each, cst.Assign)
-        and isinstance(each.targets[0].target, cst.Name)
-        and _computed(module, each.value, depth - 1)
+        isinstance(each.targets[0].target, cst.Name) and _computed(module, each.value, depth - 1)
         for each in made
     )
 

@@ -10,7 +10,7 @@ from torchlint.rules.transfer._blocking_batch_copy.tensor_origins import host_ro
 from torchlint.semantic.code.flow import reads_of
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.text import mentions
-from torchlint.semantic.code.tree import root_of
+from torchlint.semantic.code.tree import components, root_of
 from torchlint.semantic.device.transfers import moved_names
 from torchlint.semantic.question import question
 from torchlint.semantic.uses.object_uses import (
@@ -97,19 +97,12 @@ def _rebinds(module: Module, copy: cst.Call, name: str) -> bool:
     return isinstance(statement, cst.Assign) and any(
         name in module.names_in(target.target)
         for target in statement.targets
-        if _plain_names(target.target)
+        if all(isinstance(part, cst.Name) for part in components(target.target, cst.Tuple))
     )
-
-
-def _plain_names(target: cst.CSTNode) -> bool:
-    if isinstance(target, cst.Tuple):
-        return all(isinstance(element.value, cst.Name) for element in target.elements)
-    return isinstance(target, cst.Name)
 
 
 def _sources(module: Module, copy: cst.Call) -> list[cst.CSTNode]:
     """Return the bindings of the name to which the call chain that copies belongs: `y` of
     ``y.long().cuda()``."""
-    at: cst.CSTNode = copy
-    at = root_of(at)
+    at = root_of(copy)
     return definitions_of(module, at) if isinstance(at, cst.Name) else []

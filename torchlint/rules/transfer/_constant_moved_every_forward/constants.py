@@ -8,7 +8,7 @@ import libcst as cst
 from torchlint.base.records import frozen
 from torchlint.rule import Module, inferred
 from torchlint.semantic.code.bindings import sole_definition
-from torchlint.semantic.code.tree import DISPLAYS, components, is_name
+from torchlint.semantic.code.tree import DISPLAYS, components, is_name, targets_of
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
 from torchlint.semantic.values.classes import family_of, is_network
@@ -104,12 +104,11 @@ def _in_class_body(module: Module, cls: cst.ClassDef, name: str) -> bool:
             if isinstance(line, cst.FunctionDef) and line.name.value == name:
                 return True
             for small in line.body if isinstance(line, cst.SimpleStatementLine) else ():
-                targets: list[cst.CSTNode] = (
-                    [t.target for t in small.targets] if isinstance(small, cst.Assign) else []
-                )
-                if isinstance(small, cst.AnnAssign) and small.value is not None:
-                    targets.append(small.target)
-                if any(is_name(target, name) for target in targets):
+                if (
+                    isinstance(small, (cst.Assign, cst.AnnAssign))
+                    and small.value is not None
+                    and any(is_name(target, name) for target in targets_of(small))
+                ):
                     return True
     return False
 
@@ -144,7 +143,7 @@ def _literal(module: Module, call: cst.Call) -> HostConstant | None:
     shown = _resolved(module, first.value)
     if (
         not isinstance(shown, DISPLAYS)
-        or not any(True for _ in components(shown, cst.List, cst.Tuple))
+        or next(components(shown, cst.List, cst.Tuple), None) is None
         or not _is_literal(module, first.value)
     ):
         return None

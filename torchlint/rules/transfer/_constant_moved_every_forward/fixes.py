@@ -22,7 +22,7 @@ from torchlint.rule import (
     with_keyword,
 )
 from torchlint.semantic.code.bindings import sole_definition
-from torchlint.semantic.code.names import dotted_text
+from torchlint.semantic.code.scopes import own_method
 from torchlint.semantic.code.tree import (
     DISPLAYS,
     attr_of,
@@ -46,7 +46,9 @@ _SHAPES = ops.having("view", "keeps-whole") | ops.having("repeats") | ops.having
 _SHAPES -= ops.having("move") | ops.having("spreads") | ops.having("part")
 _KEPT = frozenset(("device", "dtype"))
 _LEGACY = {f"torch.{name}": dtype for name, dtype in dtypes.LEGACY.items()}
-_FLOATING = frozenset(dtype.name for dtype in dtypes.of_kind("half", "float", "double"))
+_FLOATS = dtypes.of_kind("half", "float", "double")
+_FLOATING = frozenset(dtype.name for dtype in _FLOATS)
+_FLOATING_NAMES = dtypes.spelled(_FLOATS)
 _ARRAYS = ("numpy.array", "numpy.asarray")
 _NOTES = {
     "empty": "A range whose end is below its start is empty, and torch.arange raises there.",
@@ -102,21 +104,12 @@ def _moved(module: Module, maker: cst.Call) -> tuple[Transfer | None, cst.BaseEx
     given = keyword_argument(module, maker, "device")
     if given is not None:
         return None, given
-    at: cst.CSTNode = maker
-    while True:
-        method = module.parent(at)
-        if not isinstance(method, cst.Attribute):
+    call, found = module.method_call(maker), None
+    while call is not None and (found := transfer_of(module, call)) is None:
+        if method_called(call) not in _SHAPES or has_star(call):
             return None
-        call = module.parent(method)
-        if not isinstance(call, cst.Call) or call.func is not method:
-            return None
-        found = transfer_of(module, call)
-        if found is not None:
-            break
-        if method.attr.value not in _SHAPES or has_star(call):
-            return None
-        at = call
-    if found.like or not _says_only_the_device(module, found):
+        call = module.method_call(call)
+    if found is None or found.like or not _says_only_the_device(module, found):
         return None
     return found, found.target or cst.SimpleString('"cuda"')
 
@@ -167,17 +160,12 @@ def _of_number(module: Module, maker: cst.Call, data: cst.BaseExpression) -> _Ma
         value = cst.Float(f"{number:.1f}") if floating and whole else values[0]
         new = _call(maker, "full", [shape, value])
     if given is not None and not counted and (number < 0 or not whole):
-        return None if not _is_floating(module, given) else (new, [])
+        named = (module.name(given) or "").removeprefix("torch.")
+        return (new, []) if named in _FLOATING_NAMES else None
     if legacy is not None:
         assert isinstance(maker.func, cst.Attribute)
         new = with_keyword(new, "dtype", cst.Attribute(maker.func.value, cst.Name(legacy)))
     return new, []
-
-
-def _is_floating(module: Module, dtype: cst.BaseExpression) -> bool:
-    return (module.name(dtype) or "").removeprefix("torch.") in dtypes.spelled(
-        dtypes.of_kind("half", "float", "double")
-    )
 
 
 def _literal(node: cst.BaseExpression) -> float | None:
@@ -220,10 +208,8 @@ def _of_range(module: Module, maker: cst.Call, data: cst.BaseExpression) -> _Mad
 def _made_long(module: Module, maker: cst.Call) -> cst.Call | None:
     """Return the cast to the integers of 64 bits that `torch.arange` gives by itself, right behind
     an array."""
-    cast = (
-        module.parent(module.parent(maker)) if module.called(maker) == "torch.from_numpy" else None
-    )
-    return cast if isinstance(cast, cst.Call) and method_called(cast) == "long" else None
+    cast = module.method_call(maker) if module.called(maker) == "torch.from_numpy" else None
+    return cast if method_called(cast) == "long" else None
 
 
 def _call(maker: cst.Call, name: str, args: list[cst.BaseExpression]) -> cst.Call:
@@ -231,17 +217,10 @@ def _call(maker: cst.Call, name: str, args: list[cst.BaseExpression]) -> cst.Cal
     assert isinstance(maker.func, cst.Attribute)
     comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
     given = [cst.Arg(each, comma=comma) for each in args]
-    rest = list(maker.args[1:])
-    if not rest:
-        given[-1] = given[-1].with_changes(comma=maker.args[0].comma)
-        return maker.with_changes(
-            func=maker.func.with_changes(attr=cst.Name(name)),
-            args=[
-                *given[:-1],
-                given[-1].with_changes(whitespace_after_arg=maker.args[0].whitespace_after_arg),
-            ],
-        )
+    rest, space = maker.args[1:], maker.args[0].whitespace_after_arg
     given[-1] = given[-1].with_changes(comma=maker.args[0].comma)
+    if not rest:
+        given[-1] = given[-1].with_changes(whitespace_after_arg=space)
     return maker.with_changes(
         func=maker.func.with_changes(attr=cst.Name(name)), args=[*given, *rest]
     )
@@ -373,7 +352,7 @@ def _chained(maker: cst.Call, steps: list[cst.BaseExpression]) -> cst.BaseExpres
 def _wrapped(module: Module, maker: cst.Call) -> cst.Call:
     """Return ``Variable(maker)``, the tensor itself since torch 0.4, or else the maker."""
     call = module.taker(maker)
-    if isinstance(call, cst.Call) and len(call.args) == 1:
+    if call is not None and len(call.args) == 1:
         return call if module.name(call.func) == "torch.autograd.Variable" else maker
     return maker
 
@@ -381,12 +360,7 @@ def _wrapped(module: Module, maker: cst.Call) -> cst.Call:
 def _moved_behind(module: Module, made: cst.CSTNode, name: str) -> cst.CSTNode | None:
     """Return the statement right behind that moves what `name` holds to the device of the input,
     where a buffer lies already: ``if x.is_cuda: name = name.cuda()``."""
-    line = module.statement(made)
-    block = module.parent(line)
-    if not isinstance(block, cst.IndentedBlock):
-        return None
-    lines = list(block.body)
-    behind = lines[lines.index(line) + 1 :][:1]  # type: ignore[arg-type]
+    behind = module.tree.beside(made)[1][:1]
     match behind:
         case [
             cst.If(
@@ -403,8 +377,7 @@ def _moves(module: Module, line: cst.BaseSmallStatement, name: str) -> bool:
     match line:
         case cst.Assign([cst.AssignTarget(cst.Name(target))], cst.Call() as call) if target == name:
             found = transfer_of(module, call)
-            source = found.source if found is not None else None
-            return is_name(source, name)
+            return found is not None and is_name(found.source, name)
     return False
 
 
@@ -412,14 +385,14 @@ def _constructed(module: Module, cls: cst.ClassDef, maker: cst.Call) -> cst.CSTN
     """Return the statement of ``__init__`` behind which all is known that a constant is made
     of."""
     for member in family_of(module, cls):
-        other = _constructor(member)
+        other = own_method(module, member, "__init__")
         if (
             other is not None
             and member is not cls
             and not any(_calls_super(module, line) for line in other.body.body)
         ):
             return None
-    init = _constructor(cls)
+    init = own_method(module, cls, "__init__")
     if init is None or not isinstance(init.body, cst.IndentedBlock):
         return None
     lines = list(init.body.body)
@@ -439,36 +412,21 @@ def _constructed(module: Module, cls: cst.ClassDef, maker: cst.Call) -> cst.CSTN
     return max([supers[0], *needed], key=module.tree.order.__getitem__)
 
 
-def _constructor(cls: cst.ClassDef) -> cst.FunctionDef | None:
-    for each in cls.body.body:
-        if isinstance(each, cst.FunctionDef) and each.name.value == "__init__":
-            return each
-    return None
-
-
 def _needs_self_alone(module: Module, maker: cst.Call) -> bool:
     """Say whether a constant is made of modules, numbers and attributes of ``self`` alone."""
-    for name in module.within(maker, cst.Name):
-        above = module.parent(name)
-        if isinstance(above, cst.Attribute) and above.attr is name:
-            continue
-        if isinstance(above, cst.Arg) and above.keyword is name:
-            continue
-        if name.value == "self" or name.value in ("True", "False", "None"):
-            continue
-        meant = module.name(name) or ""
-        if not meant.startswith(("torch", "numpy", "math", "builtins.")):
-            return False
-    return not module.contains(maker, cst.NamedExpr, cst.Lambda, cst.ListComp)
+    names = (name for name in module.within(maker, cst.Name) if not module.is_label(name))
+    others = (name for name in names if not is_name(name, "self", "True", "False", "None"))
+    return all(
+        (module.name(name) or "").startswith(("torch", "numpy", "math", "builtins."))
+        for name in others
+    ) and not module.contains(maker, cst.NamedExpr, cst.Lambda, cst.ListComp)
 
 
 def _calls_super(module: Module, line: cst.CSTNode) -> bool:
-    if not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1:
-        return False
-    return any(
-        isinstance(call.func, cst.Attribute)
-        and call.func.attr.value == "__init__"
-        and isinstance(call.func.value, cst.Call)
-        and dotted_text(call.func.value.func) == "super"
-        for call in module.within(line, cst.Call)
-    )
+    match line:
+        case cst.SimpleStatementLine([_]):
+            for call in module.within(line, cst.Call):
+                match call.func:
+                    case cst.Attribute(cst.Call(cst.Name("super")), cst.Name("__init__")):
+                        return True
+    return False

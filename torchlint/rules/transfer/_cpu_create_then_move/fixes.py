@@ -322,11 +322,7 @@ def _has_sizes(module: Module, tensor: cst.Name) -> bool:
     dtype tensors have."""
     for read in reads_of(module, module.scope(tensor), tensor.value):
         above = module.parent(read)
-        if (
-            isinstance(above, cst.Attribute)
-            and above.attr.value == "size"
-            and inferred(module, read).tensor
-        ):
+        if attr_of(above) == "size" and inferred(module, read).tensor:
             return isinstance(module.parent(above), cst.Call)
     return False
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import libcst as cst
 
 from torchlint.rule import Module, heat_of, inferred
-from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.code.reaching import assignments_of, definitions_of
 from torchlint.semantic.code.tree import keyword_of
 from torchlint.semantic.device.factories import factories_of
 from torchlint.semantic.question import question
@@ -77,11 +77,9 @@ def _is_array(module: Module, node: cst.BaseExpression) -> bool:
         case cst.Subscript(value, [cst.SubscriptElement(cst.Slice())]):
             return _is_array(module, value)
         case cst.Name():
-            found = definitions_of(module, node)
+            found = assignments_of(module, node)
             return bool(found) and all(
-                isinstance(each, cst.Assign)
-                and isinstance(each.targets[0].target, cst.Name)
-                and _is_array(module, each.value)
+                isinstance(each.targets[0].target, cst.Name) and _is_array(module, each.value)
                 for each in found
             )
     return False

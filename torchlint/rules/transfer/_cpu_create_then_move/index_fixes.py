@@ -15,7 +15,7 @@ from torchlint.rule import (
     inferred,
     with_keyword,
 )
-from torchlint.semantic.code.imports import name_for_module
+from torchlint.semantic.code.imports import torch_name
 from torchlint.semantic.code.names import dotted_text, last_part
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import is_name, method_called
@@ -39,7 +39,12 @@ def index_fix(module: Module, node: cst.Subscript, index: cst.BaseExpression) ->
     beside = _beside(module, node, index)
     if beside and any(_counted(module, each) is None for each in (index, *beside)):
         return None
-    return _of_index(module, node, index)
+    match index:
+        case cst.Call() if _counted(module, index) is not None:
+            return _ranges(module, node)
+        case cst.List() if not _written_in_vain(module, node):
+            return _slice(module, node, index)
+    return None
 
 
 @question(
@@ -69,17 +74,6 @@ def _of_host(module: Module, index: cst.BaseExpression) -> bool:
     return copied and not factories_of(module, index, filled=True)
 
 
-def _of_index(module: Module, node: cst.Subscript, index: cst.BaseExpression) -> Fix | None:
-    match index:
-        case cst.Call() if _counted(module, index) is not None:
-            return _ranges(module, node)
-        case cst.List() if _written_in_vain(module, node):
-            return None
-        case cst.List():
-            return _slice(module, node, index)
-    return None
-
-
 def _written_in_vain(module: Module, node: cst.Subscript) -> bool:
     """Say whether the copy that a list of indices takes is changed in place, as by
     ``x[[0, 2]].clamp_()``: ``x`` stays as it is, and another copy would hide that."""
@@ -96,7 +90,7 @@ def _ranges(module: Module, node: cst.Subscript) -> Fix | None:
     """Return the fix that makes all ranges of a subscript on the device."""
     if dotted_text(node.value) is None:
         return None
-    torch = name_for_module(module, "torch", "torch")
+    torch = torch_name(module)
     device = cst.Attribute(node.value, cst.Name("device"))
     edits: list[NodeEdit] = []
     whole, assumes = True, {TORCH: PATCHED}

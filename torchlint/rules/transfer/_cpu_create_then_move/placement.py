@@ -16,6 +16,7 @@ from torchlint.rule import (
     keyword_argument,
     on_device,
 )
+from torchlint.semantic.code.bindings import names_of_outer_scopes
 from torchlint.semantic.code.flow import reads_of, writes_of
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
@@ -431,9 +432,7 @@ class _Region:
             return
         if not isinstance(target, cst.Name):
             raise _UnknownError
-        shared = [item for each in self.module.nodes(cst.Global) for item in each.names]
-        shared += [item for each in self.module.nodes(cst.Nonlocal) for item in each.names]
-        if any(target.value == item.name.value for item in shared):
+        if any(target.value in names for names in names_of_outer_scopes(self.module)):
             raise _UnknownError
         for read in self._reads(assign, target.value):
             if self.module.function(read) is not self.module.function(assign):
@@ -588,18 +587,14 @@ class _Region:
             {id(test) for test, _ in conditions_around(self.module, each)}
             for each in self.factories
         ]
-        extra = [
-            test
+        own = [
+            (test, truth)
             for test, truth in conditions_around(self.module, move.call)
-            if truth and any(id(test) not in each for each in known)
+            if any(id(test) not in each for each in known)
         ]
-        refused = [
-            test
-            for test, truth in conditions_around(self.module, move.call)
-            if not truth and any(id(test) not in each for each in known)
-        ]
+        extra = [test for test, truth in own if truth]
         if (
-            refused
+            len(extra) < len(own)
             or method_called(move.call) == "type"
             or isinstance(self.module.parent(move.call), cst.IfExp)
         ):

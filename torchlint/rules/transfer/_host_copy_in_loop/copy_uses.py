@@ -123,7 +123,7 @@ def is_iterated(module: Module, whole: cst.CSTNode) -> bool:
     """Say whether a loop of the same iteration goes over the copy, also beside others (``zip``), in
     a function that takes it, or behind all calls that give it back."""
     return isinstance(module.parent(whole), _ITERATES) or any(
-        True for _ in needed_by(module, whole, _iterates, far=True)
+        needed_by(module, whole, _iterates, far=True)
     )
 
 
@@ -138,7 +138,7 @@ def _iterates(module: Module, _: cst.CSTNode, place: cst.CSTNode) -> bool:
 def has_no_counterpart(module: Module, node: cst.CSTNode) -> bool:
     """Say whether the iteration that makes a copy gives it to code of which nothing is known, or
     for which torch has no function, also in a function of the project that it is handed to."""
-    return any(True for _ in needed_by(module, node, _works_otherwise, far=True))
+    return any(needed_by(module, node, _works_otherwise, far=True))
 
 
 def _works_otherwise(module: Module, part: cst.CSTNode, place: cst.CSTNode) -> bool:
@@ -177,7 +177,7 @@ def _is_known(module: Module, call: cst.Call) -> bool:
 def has_known_use(module: Module, node: cst.CSTNode) -> bool:
     """Say whether it is known what becomes of a copy in the iteration that makes it: it is kept in
     a list or a place of an array, added up, or given to a function that torch has as well."""
-    return any(True for _ in needed_by(module, node, _uses_it, far=True))
+    return any(needed_by(module, node, _uses_it, far=True))
 
 
 def _uses_it(module: Module, part: cst.CSTNode, place: cst.CSTNode) -> bool:

@@ -128,7 +128,8 @@ def parts_fix(module: Module, copy: HostRead) -> Fix | None:
         return None
     loop, whole = found
     name = f"{whole.value}_host"
-    if name in module.names_in(module.root) or not _sole_bound(loop):
+    sole = isinstance(loop.body, cst.IndentedBlock) and loop.asynchronous is None
+    if name in module.names_in(module.root) or not sole:
         return None
     edits = []
     for read in reads_of(module, loop.body, whole.value):
@@ -140,11 +141,6 @@ def parts_fix(module: Module, copy: HostRead) -> Fix | None:
     # Where a branch copies parts now and then, the whole would be copied for nothing.
     safety = Safety.SUGGESTION if is_optional(module, copy.node, loop) else Safety.UNSAFE
     return Fix((before, *edits), safety, "Copy the tensor before the loop", _PARTS_NOTE)
-
-
-def _sole_bound(loop: cst.For) -> bool:
-    """Say whether a loop is written as a block of its own lines."""
-    return isinstance(loop.body, cst.IndentedBlock) and loop.asynchronous is None
 
 
 def _on_the_copy(module: Module, loop: cst.For, read: cst.Name, name: str) -> Replace | None:
@@ -193,11 +189,8 @@ def _summed(module: Module, copy: HostRead) -> cst.Call | None:
     """Return the ``.sum()`` of all of a copy."""
     if copy.how != "cpu" or not _has_no_arguments(copy):
         return None
-    attribute = module.parent(copy.node)
-    if not isinstance(attribute, cst.Attribute) or attribute.attr.value != "sum":
-        return None
-    call = module.parent(attribute)
-    return call if isinstance(call, cst.Call) and not call.args else None
+    call = module.method_call(copy.node)
+    return call if call is not None and method_called(call) == "sum" and not call.args else None
 
 
 def _number_read(module: Module, read: cst.CSTNode) -> bool:

@@ -90,7 +90,7 @@ def _is_selected(module: Module, node: cst.BaseExpression) -> bool:
     for _ in range(_STEPS):
         if gathered(module, node) is not None:
             return True
-        made = assigned_value(module, node) if isinstance(node, cst.Name) else None
+        made = assigned_value(module, node)
         found = operation_of(module, node)
         if made is not None:
             node = made

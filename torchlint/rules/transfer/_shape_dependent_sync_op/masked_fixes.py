@@ -6,7 +6,7 @@ import libcst as cst
 
 from torchlint.fixes.notes import safe_unless
 from torchlint.rule import Fix, Module, NeedImport, Replace, inferred
-from torchlint.semantic.code.imports import name_for_module
+from torchlint.semantic.code.imports import torch_name
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import assigned_value, definitions_of, readers_of
 from torchlint.semantic.code.tree import is_name
@@ -50,7 +50,7 @@ def masked_fix(module: Module, node: cst.Subscript | cst.Call) -> Fix | None:
     if not compared:
         return None
     note = "" if len(compared) > 1 else _LIKE_MASK
-    torch = name_for_module(module, "torch", "torch")
+    torch = torch_name(module)
     args = [cst.Arg(mask), cst.Arg(source), cst.Arg(into)]
     select = cst.Call(cst.parse_expression(f"{torch}.where"), args)
     new: cst.BaseSmallStatement
@@ -72,10 +72,7 @@ def _only_index(node: cst.Subscript) -> cst.BaseExpression | None:
 def _compares(module: Module, mask: cst.BaseExpression, tensor: cst.BaseExpression) -> bool:
     """Say whether a mask is a comparison of a tensor that is still what it was then, so that it has
     the tensor's shape wherever it can index it."""
-    made = mask
-    if isinstance(mask, cst.Name):
-        made = assigned_value(module, mask) or mask
-    match made:
+    match assigned_value(module, mask) or mask:
         case cst.Comparison(left, [cst.ComparisonTarget(operator, right)]) if isinstance(
             operator, _ORDERS
         ):
@@ -127,9 +124,12 @@ def _only_read(module: Module, read: cst.Name) -> bool:
         case cst.Subscript(value):
             return value is read and isinstance(module.parent(above), cst.AssignTarget)
         case cst.Arg():
-            call = module.parent(above)
-            name = module.name(call.func) if isinstance(call, cst.Call) else None
-            return name in ("torch.max", "torch.min", "torch.argmax", "torch.argmin")
+            return module.called(module.parent(above)) in (
+                "torch.max",
+                "torch.min",
+                "torch.argmax",
+                "torch.argmin",
+            )
         case cst.Attribute(attr=cst.Name("max" | "min" | "argmax" | "argmin")):
             return isinstance(module.parent(above), cst.Call)
     return False

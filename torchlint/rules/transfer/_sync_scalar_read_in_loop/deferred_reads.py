@@ -25,9 +25,9 @@ from torchlint.rule import (
 )
 from torchlint.semantic.code.bindings import meaning_of
 from torchlint.semantic.code.flow import writes_of
-from torchlint.semantic.code.imports import name_for_module
+from torchlint.semantic.code.imports import torch_name
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.tree import components
+from torchlint.semantic.code.tree import components, is_name
 from torchlint.semantic.data.per_step_use import LOG_EVERY, log_lines, redraws_bar
 from torchlint.semantic.device.host_reads import HostRead, number_kind, scalar_reads
 from torchlint.semantic.torch.spelling import LOSS, called
@@ -185,7 +185,7 @@ class _Deferral:
             self.assumes[ONE_DEVICE] = _APART
         self.notes += _differing(self.module, found)
         added_up = [added(self.module, step) for step in found.sum.steps]
-        if any(_is_batch_size(leaf) for whole in added_up for leaf in _linear_parts(whole)):
+        if any(_is_batch_size(leaf) for whole in added_up for leaf in components(whole, *_LINEAR)):
             self.assumes[SIZES] = _OF_NUMPY
         if not reaches_line_after(self.module, found.sum.loop):
             self.notes.append(_LEFT)
@@ -257,8 +257,8 @@ class _Deferral:
 
     def _annotated(self, said: cst.BaseExpression | None) -> bool:
         """Let an annotation that says a number say a tensor; False where it says anything else."""
-        if isinstance(said, cst.Name) and said.value in ("float", "int"):
-            torch = name_for_module(self.module, "torch", "torch")
+        if is_name(said, "float", "int"):
+            torch = torch_name(self.module)
             self.edits += [
                 Replace(said, cst.parse_expression(f"{torch}.Tensor")),
                 NeedImport("torch", torch),
@@ -339,7 +339,7 @@ def _differing(module: Module, found: _Sum) -> Iterator[str]:
         yield _LAST_PLACE
     if not all(isinstance(each, (cst.Integer, cst.Float)) for each in divisors):
         yield _ONCE
-    leaves = [leaf for whole in added_up for leaf in _linear_parts(whole) if leaf not in terms]
+    leaves = [e for whole in added_up for e in components(whole, *_LINEAR) if e not in terms]
     unknown = [leaf for leaf in leaves if not is_python_number(module, leaf)]
     if not all(_is_batch_size(leaf) for leaf in unknown):
         yield _OF_NUMPY
@@ -466,7 +466,7 @@ def _numbers_after(
     assert isinstance(append.func, cst.Attribute)
     name = module.source_of(append.func.value)
     if number is None:
-        torch = name_for_module(module, "torch", "torch")
+        torch = torch_name(module)
         line = f"if {name}:\n    {name} = {torch}.stack({name}).tolist()"
         return (InsertAfter(loop, line), NeedImport("torch", torch))
     return (InsertAfter(loop, f"{name} = [{number} for value in {name}]"),)
@@ -503,8 +503,3 @@ def _divisors(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
             yield node.right
         yield from _divisors(node.left)
         yield from _divisors(node.right)
-
-
-def _linear_parts(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
-    """Yield what an expression adds, scales and divides."""
-    return components(node, *_LINEAR)

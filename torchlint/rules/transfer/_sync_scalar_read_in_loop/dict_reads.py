@@ -11,7 +11,7 @@ from torchlint.fixes.after_loop import kept_for_later
 from torchlint.fixes.notes import safe_unless
 from torchlint.rule import Fix, InsertAfter, Module, NeedImport, NodeEdit, Replace, inferred
 from torchlint.semantic.code.flow import reads_of, writes_of
-from torchlint.semantic.code.imports import name_for_module
+from torchlint.semantic.code.imports import torch_name
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import attr_of
@@ -50,7 +50,7 @@ def read_when_filled(module: Module, read: HostRead) -> Fix | None:
     last = next((e for e in behind[::-1] if _is_unseen(module, home, holder, nodes[0], e)), None)
     if last is None:
         return None
-    name, torch = module.source_of(holder), name_for_module(module, "torch", "torch")
+    name, torch = module.source_of(holder), torch_name(module)
     plain = all(has_no_dimension(module, each.tensor) for each in fills)
     always = [module.statement(each) in lines for each in nodes]
     puts = _assigned_items(module, home, holder)
@@ -174,7 +174,7 @@ def _seen_inside(module: Module, call: cst.Call, holder: cst.BaseExpression) -> 
             for each in where.within(function.body, cst.Attribute, cst.Call, nested=True):
                 if isinstance(each, cst.Call):
                     todo.append((where, each))
-                elif isinstance(each, cst.Attribute) and each.attr.value == attr_of(holder):
+                elif attr_of(each) == attr_of(holder):
                     return True
     return False
 

@@ -11,15 +11,17 @@ from torchlint.base.regex import regex
 from torchlint.rule import Module, inferred, on_device
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import reads_of, writes_of
-from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.reaching import definitions_of
+from torchlint.semantic.code.names import dotted_text, one_by_one
+from torchlint.semantic.code.reaching import assignments_of
 from torchlint.semantic.code.tree import (
     DISPLAYS,
     Function,
     attr_of,
+    components,
     is_name,
     method_called,
     root_of,
+    targets_of,
 )
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import carried_reads, loop_sources, spelled_alike
@@ -169,7 +171,7 @@ def rows_differ(module: Module, loop: cst.For | cst.CompFor, body: cst.CSTNode) 
 
 def _chosen_by_mask(module: Module, value: cst.CSTNode, body: cst.CSTNode) -> bool:
     """Say whether a value is made of rows that a mask chooses, and is not one of them."""
-    if isinstance(value, cst.Call) and module.called(value).startswith("random."):
+    if module.called(value).startswith("random."):
         return False
     names = module.names_in(value) if not isinstance(value, cst.Subscript) else frozenset()
     parts = [value] + [
@@ -230,17 +232,14 @@ def _name_sized(module: Module, node: cst.Name) -> bool:
 
 def _unpacks_size(module: Module, statement: cst.Assign, name: cst.Name) -> bool:
     # ``b, n = x.shape``, and ``b, device = x.size(0), x.device``.
-    if _shape_of_tensor(module, statement.value):
-        return True
     target, value = statement.targets[0].target, statement.value
-    if (
-        not isinstance(target, cst.Tuple)
-        or not isinstance(value, cst.Tuple)
-        or len(target.elements) != len(value.elements)
-    ):
-        return False
-    pairs = zip(target.elements, value.elements, strict=True)
-    return any(t.value.deep_equals(name) and is_size(module, v.value) for t, v in pairs)
+    return _shape_of_tensor(module, value) or (
+        isinstance(target, cst.Tuple)
+        and any(
+            part.value.deep_equals(name) and is_size(module, given)
+            for part, given in zip(target.elements, one_by_one(target, value), strict=True)
+        )
+    )
 
 
 @question(
@@ -267,7 +266,7 @@ def independent_rounds(module: Module, loop: cst.For) -> bool:
             return False
         if isinstance(target, cst.Subscript) and not _writes_into_its_own(module, loop, target):
             return False
-    return not any(_grown_and_read(module, body, call) for call in _calls(module, body))
+    return not any(_grown_and_read(module, body, call) for call in module.within(body, cst.Call))
 
 
 def _ends_at_padding(module: Module, loop: cst.For) -> cst.CSTNode | None:
@@ -305,51 +304,35 @@ def _reduces(module: Module, read: cst.Name) -> bool:
 
 def _targets(module: Module, body: cst.CSTNode) -> Iterator[cst.BaseExpression]:
     for node in module.within(body, cst.Assign, cst.AugAssign):
-        if isinstance(node, cst.Assign):
-            found = [t.target for t in node.targets]
-        else:
-            found = [getattr(node, "target")]  # noqa: B009
-        for target in found:
-            elements = target.elements if isinstance(target, DISPLAYS) else ()
-            yield from (e.value for e in elements) if elements else (target,)
+        for target in targets_of(node):
+            yield from components(target, *DISPLAYS)
 
 
 def _reads_other(module: Module, loop: cst.For, target: cst.Subscript) -> bool:
     """Say whether a tensor that an iteration writes into is also read, but for the very part that
     is written, or for the row that is this iteration's own."""
     bound = module.names_in(loop.target)
-    body, holder = loop.body, target.value
-    holder = root_of(holder, cst.Subscript)
-    for use in spelled_alike(module, body, holder):
-        above = module.parent(use)
+    holder = root_of(target, cst.Subscript)
+    for use in spelled_alike(module, loop.body, holder):
+        above, whole = module.parent(use), _outermost(module, use)
         row = _row_of(above) if isinstance(above, cst.Subscript) else None
         own = row in bound and row == _row_of(_innermost(target))
-        if own or _outermost(module, use).deep_equals(target):
-            continue
-        if attr_of(above) in (
-            "shape",
-            "device",
-            "dtype",
-            "ndim",
-            "size",
+        if not (
+            own
+            or whole.deep_equals(target)
+            or attr_of(above) in ("shape", "device", "dtype", "ndim", "size")
+            or isinstance(module.parent(whole), (cst.AssignTarget, cst.AugAssign))
         ):
-            continue
-        if isinstance(module.parent(_outermost(module, use)), (cst.AssignTarget, cst.AugAssign)):
-            continue
-        return True
+            return True
     return False
 
 
 def _writes_into_its_own(module: Module, loop: cst.For, target: cst.Subscript) -> bool:
     """Say whether what an iteration writes into is read by no other: torch makes the tensor anew in
     each, or none reads it."""
-    holder = _innermost(target).value
-    made = definitions_of(module, holder) if isinstance(holder, cst.Name) else []
+    made = assignments_of(module, _innermost(target).value)
     anew = bool(made) and all(
-        isinstance(each, cst.Assign)
-        and module.called(each.value) in _MAKERS
-        and module.is_within(each, loop.body)
-        for each in made
+        module.called(each.value) in _MAKERS and module.is_within(each, loop.body) for each in made
     )
     return anew or not _reads_other(module, loop, target)
 
@@ -546,16 +529,12 @@ def _takes_single(module: Module, node: cst.BaseExpression, indices: int = 1) ->
     return value.tensor and value.rank in (None, indices)
 
 
-def _calls(module: Module, body: cst.CSTNode) -> list[cst.Call]:
-    return list(module.within(body, cst.Call))
-
-
 def _grown_and_read(module: Module, body: cst.CSTNode, call: cst.Call) -> bool:
     func = call.func
     if not isinstance(func, cst.Attribute) or func.attr.value not in _GROWERS:
         return False
     uses = spelled_alike(module, body, func.value)
-    receivers = [c.func for c in _calls(module, body)]
+    receivers = (c.func for c in module.within(body, cst.Call))
     grows = [
         f.value for f in receivers if isinstance(f, cst.Attribute) and f.attr.value in _GROWERS
     ]
@@ -566,7 +545,7 @@ def _grown_and_read(module: Module, body: cst.CSTNode, call: cst.Call) -> bool:
 def only_tensor_work(module: Module, body: cst.CSTNode) -> bool:
     """Say whether every call inside `body` is a torch operation, a list's ``append``, or a function
     of only such."""
-    return all(_is_elementwise(module, call) for call in _calls(module, body))
+    return all(_is_elementwise(module, call) for call in module.within(body, cst.Call))
 
 
 def _is_elementwise(module: Module, call: cst.Call) -> bool:

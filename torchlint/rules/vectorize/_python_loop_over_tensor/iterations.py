@@ -3,15 +3,13 @@ of one kind on the same input, and the steps of a recurrent layer."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import libcst as cst
 
 from torchlint.rule import Module
 from torchlint.semantic.code.bindings import sole_definition
 from torchlint.semantic.code.flow import writes_of
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.reaching import assigned_to, definitions_of, readers_of
+from torchlint.semantic.code.reaching import assigned_to, definitions_of, uses_of
 from torchlint.semantic.code.tree import is_name, root_of
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import iteration_count
@@ -73,26 +71,12 @@ def _only_call(node: cst.CSTNode) -> cst.Call | None:
 
 def _joined(module: Module, node: cst.CSTNode) -> bool:
     """Say whether what a loop collects goes into ``torch.cat`` or ``torch.stack``."""
-    if not isinstance(node, cst.For):
-        return _is_joined(module, node) or any(
-            _is_joined(module, read) for read in _reads(module, module.parent(node))
-        )
-    grown = next(module.within(node.body, cst.Attribute)).value
-    made = sole_definition(module, grown)
+    made: cst.CSTNode | None = node
+    if isinstance(node, cst.For):
+        made = sole_definition(module, next(module.within(node.body, cst.Attribute)).value)
     return made is not None and any(
-        _is_joined(module, read) for read in _reads(module, module.parent(made))
+        module.called(module.taker(read)) in _JOINS for read in uses_of(module, made)
     )
-
-
-def _reads(module: Module, statement: cst.CSTNode | None) -> Iterator[cst.Name]:
-    match statement:
-        case cst.Assign([cst.AssignTarget(cst.Name(name))]):
-            yield from readers_of(module, statement, name)
-
-
-def _is_joined(module: Module, node: cst.CSTNode) -> bool:
-    call = module.taker(node)
-    return module.called(call) in _JOINS
 
 
 def _built_alike(module: Module, held: cst.BaseExpression) -> bool:
@@ -179,7 +163,6 @@ def _goes_through(module: Module, loop: cst.For, given: cst.BaseExpression) -> b
 def _stores_into(module: Module, target: cst.AssignTarget, given: cst.BaseExpression) -> bool:
     """Say whether an assignment changes a tensor or an attribute that an input is computed of:
     ``words[t + 1] = state``."""
-    held: cst.CSTNode = target.target
-    held = root_of(held, cst.Subscript)
+    held = root_of(target.target, cst.Subscript)
     plain = held is target.target and isinstance(held, cst.Name)
     return not plain and any(held.deep_equals(each) for each in module.within(given, type(held)))

@@ -8,7 +8,7 @@ import libcst as cst
 
 from torchlint.rule import Module, inferred
 from torchlint.semantic.code.flow import writes_of
-from torchlint.semantic.code.tree import attr_of, is_name, root_of
+from torchlint.semantic.code.tree import attr_of, is_name, root_of, targets_of
 from torchlint.semantic.question import question
 from torchlint.semantic.time.iterations import iteration_count
 
@@ -183,9 +183,7 @@ def _loop_variable(loop: cst.For) -> str:
 def _stores(module: Module, loop: cst.For) -> Iterator[cst.Subscript]:
     """Yield the subscripts that a loop writes to, from the outside: ``x[i][j]`` is one."""
     for target in module.within(loop.body, cst.AssignTarget, cst.AugAssign):
-        written = getattr(target, "target")  # noqa: B009
-        if isinstance(written, cst.Subscript):
-            yield written
+        yield from (each for each in targets_of(target) if isinstance(each, cst.Subscript))
 
 
 def _stores_apart(

@@ -28,7 +28,7 @@ from torchlint.rule import (
     one_sentence,
 )
 from torchlint.semantic.code.flow import reads_of
-from torchlint.semantic.code.imports import name_for_module
+from torchlint.semantic.code.imports import torch_name
 from torchlint.semantic.code.names import dotted_text
 from torchlint.semantic.code.reaching import definitions_of, read_after
 from torchlint.semantic.code.tree import method_called
@@ -252,7 +252,7 @@ class _Form:
         sides = [self._part_of(value), other]
         if any(each.rank != 0 for each in sides):
             raise _UnknownError
-        torch = name_for_module(self.module, "torch", "torch")
+        torch = torch_name(self.module)
         codes = [cst.Module([]).code_for_node(each.node) for each in (test, *sides)]
         apart = len("".join(codes)) > _ROW
         args = "".join(f"\n    {each}," for each in codes) + "\n" if apart else ", ".join(codes)
@@ -269,12 +269,8 @@ class _Form:
     def _bound_before(self, name: str) -> cst.Assign | None:
         """Return the assignment in the loop's own block that alone starts a variable, and that
         nothing else reads than the loop and what comes behind it."""
-        line = self.module.statement(self.loop)
-        block = self.module.parent(line)
-        if not isinstance(block, (cst.IndentedBlock, cst.Module)):
-            raise _UnknownError
         found: cst.Assign | None = None
-        for each in block.body[: block.body.index(line)]:
+        for each in self.module.tree.beside(self.loop)[0]:
             match each:
                 case cst.SimpleStatementLine([cst.Assign() as assign]) if any(
                     name in self.module.names_in(target.target) for target in assign.targets
@@ -401,8 +397,7 @@ class _Form:
                 raise _UnknownError
             names = self.module.names_in(arg.value)
             if self.index not in names and not names & self.parts.keys():
-                plain = not inferred(self.module, arg.value).tensor
-                if not plain:
+                if inferred(self.module, arg.value).tensor:
                     self._shared(arg.value)
                 given.append(arg)
                 continue
