@@ -20,7 +20,8 @@ hint only. So is a table of numbers that each sample parses from a text of its o
 `pd.read_csv`), where nothing is decoded or transformed beside it and no part of it is asked for: in
 an array that is made once, `np.load` reads the numbers as they are. Also a sample of a dataset that
 the same code has made before, `data[i]["mask"]` behind `data[i]["image"]`, in the making of another
-sample or in a loop, unless samples are known to cost nothing.
+sample or in a loop, unless samples are known to cost nothing. As a hint, one number that
+`np.random.choice` draws out of a `range` of as many as the sample has.
 
 ## Setup
 ```python
@@ -167,6 +168,10 @@ _PARSED = (
     "{what} parses text for every sample of every epoch; written once as .npy, np.load reads the "
     "numbers many times faster, unless they are few."
 )
+_DRAWN = (
+    "`{what}` makes an array of all numbers of a range, for every sample, to draw one; "
+    "np.random.randint draws it without."
+)
 _AGAIN = "`{what}` makes the same sample a second time; keep the first."
 _KEEP = "{what} is opened again for every {unit}; open it once per worker and keep it on self."
 
@@ -255,6 +260,19 @@ def _beside_another(module: Module, node: cst.Call) -> bool:
     block = module.parent(module.parent(node) or node)
     first = block.items[0].item if isinstance(block, cst.With) else node
     return first is not node and isinstance(first, cst.Call) and first.func.deep_equals(node.func)
+
+
+@rule.call("numpy.random.choice")
+def check_drawn(node: cst.Call, module: Module) -> Iterator[Hit]:
+    """Find a number that is drawn out of an array which is made of a range for it."""
+    match node.args:
+        case [cst.Arg(cst.Call(func, bounds), keyword=None)] if (
+            module.name(func) in ("builtins.range", "numpy.arange")
+            and not all(isinstance(each.value, cst.Integer) for each in bounds)
+            and loader_unit(module, node) == "sample"
+        ):
+            words = {"what": module.shown(node)}
+            yield Hit(node, words, severity=Severity.INFO, message=_DRAWN)
 
 
 @rule.on(cst.Subscript)

@@ -51,8 +51,9 @@ def runs_module_method(module: Module, call: cst.Call) -> bool:
 def methods_of(module: Module, func: cst.Attribute) -> Iterator[tuple[Module, cst.FunctionDef]]:
     """Yield the method of a network that an attribute stands for: of its class, or of the one class
     of this file that has a method of that name."""
-    name = func.attr.value
-    for receiver in _instances(module, func.value):
+    name, own = func.attr.value, module.class_of(func) if is_name(func.value, "self") else None
+    inherits = own is not None and method_of(module, own, name) is None and is_network(module, own)
+    for receiver in [Value("module", node=own)] if inherits else _instances(module, func.value):
         found = method(module, receiver, name)
         if found is not None:
             yield found
@@ -64,10 +65,6 @@ def _instances(module: Module, node: cst.BaseExpression) -> list[Value]:
     """Return the networks that an expression may be: of ``self.x``, all that the class assigns to
     it."""
     found = inferred(module, node)
-    if found.kind == "?" and is_name(node, "self"):
-        own = module.class_of(node)
-        network = own is not None and is_network(module, own)
-        return [Value("module", node=own, name=own.name.value)] if own and network else []
     if found.kind != "module":
         return []
     cls = module.class_of(node)
