@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.checking import check, fixed, job
+from torchlint.base.finding import Safety
 from torchlint.run.projects import forget
 from torchlint.run.worker import analyse_job
 
@@ -1217,6 +1218,42 @@ def test_what_a_chosen_metric_gives_with_a_graph_stays() -> None:
     assert changed(source) == source
 
 
+@pytest.mark.parametrize(
+    ("scaled", "safe"),
+    [
+        ("total = total / 2", True),
+        ("total = float(total) / 2", True),
+        ("total = total * 0.5", True),
+        ("total = total / 2 + 1", False),
+        ("total = 2 / total", False),
+        ("total = other / 2", False),
+    ],
+)
+def test_a_sum_that_is_scaled_now_and_then(scaled: str, safe: bool) -> None:
+    body = f"{ADD}if i % 2 == 0:\n    {scaled}\n    print(total)\n    total = 0.0\n"
+    source = HEAD + function("total = other = 1.5\n", body, "return total\n")
+    after = fixed(source, "safe", codes=frozenset({"TL101", "TL105"})).after
+    assert ("loss.item()" not in (after or source)) is safe
+    assert output(after or source) == output(source)
+
+
+@pytest.mark.parametrize(
+    ("first", "safe"),
+    [
+        ("sums['a'] += 1\n", True),
+        ("for i, (x, y) in enumerate(loader):\n    sums['a'] += len(x)\n", True),
+        ("kept = sums['a']\n", False),
+        ("sums['a'] = kept\n", False),
+    ],
+)
+def test_a_place_that_grew_before_the_loop(first: str, safe: bool) -> None:
+    start = f"kept = 1.0\nsums = {{'a': 0.0, 'b': 0.0}}\n{first}"
+    source = HEAD + function(start, "sums['b'] += loss.item()\n", "return sums\n")
+    after = fixed(source, "safe", codes=frozenset({"TL101", "TL105"})).after
+    assert ("loss.item()" not in (after or source)) is safe
+    assert output(after or source) == output(source)
+
+
 RAISING = {
     "an index": ("torch.zeros(len(loader))", "seen[i] = loss.item()\n"),
     "the list of a key": ("{0: []}", "seen[i * 0].append(loss.item())\n"),
@@ -1232,19 +1269,26 @@ SILENT = {
 
 
 @pytest.mark.parametrize("name", [*RAISING, *SILENT])
-def test_a_line_that_may_raise_is_put_off_with_a_note(name: str) -> None:
+def test_a_line_that_may_raise_is_put_off_where_that_ends_the_program(name: str) -> None:
     start, line = {**RAISING, **SILENT}[name]
     source = HEAD.replace(
         "import torch\n", "from collections import defaultdict\nimport torch\n", 1
     )
     source += function(f"seen = {start}\n", line, "return seen\n")
     codes = frozenset({"TL101", "TL105"})
-    assert (fixed(source, "safe", codes=codes).after in ("", source)) == (name in RAISING)
-    after = changed(source)
+    after = fixed(source, "safe", codes=codes).after
     assert "pending_seen" in after
     assert output(after) == output(source)
-    (found,) = (each for each in check(source, codes=codes).findings if each.fix)
-    assert ("raises after the loop" in found.fix.note) == (name in RAISING)
+    for handler in ("Exception", "(IndexError, KeyError)"):
+        caught = (
+            f"{source}\ntry:\n    train_epoch(run)\nexcept {handler} as error:\n    print(error)\n"
+        )
+        (found,) = (each for each in check(caught, codes=codes).findings if each.fix)
+        assert ("raises after the loop" in found.fix.note) == (name in RAISING)
+        assert (found.fix.safety is Safety.UNSAFE) == (name in RAISING)
+    stopped = f"{source}\ntry:\n    main()\nexcept KeyboardInterrupt:\n    print()\n"
+    (found,) = (each for each in check(stopped, codes=codes).findings if each.fix)
+    assert found.fix.safety is Safety.SAFE
 
 
 @pytest.mark.parametrize(
