@@ -269,7 +269,7 @@ COPIED = {
 }
 SHARED = {
     "written by another name": "z = x; x, y = x.to(device), y.to(device); z.add_(1)",
-    "written behind another move": "a, b = x.to(device), x.to(args.device); b.add_(1)",
+    "written behind another move": "a, b = x.to(device), x.to(args.device); b.add_(1); print(a)",
     "handed out by another name": "z = x; x = x.to(device); outs.append(z)",
 }
 
@@ -293,7 +293,7 @@ from torch.nn.attention.flex_attention import BlockMask
 def train(train_loader: DataLoader, model, optimizer, mask: BlockMask, device):
     for x, y in train_loader:
         {moves}
-        loss = nn.functional.cross_entropy(model(x), y)
+        loss = nn.functional.cross_entropy(model(x, mask), y)
         loss.backward()
         optimizer.step()
 """
