@@ -184,8 +184,8 @@ from torchlint.rule import (
 from torchlint.rules.transfer._blocking_batch_copy.batches import (
     blocking_move,
     is_part_of_batch,
-    never_read,
     only_copied_back,
+    unread_copy,
     waited_for,
 )
 from torchlint.rules.transfer._blocking_batch_copy.made_in_step import made_in_step
@@ -327,7 +327,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if only_copied_back(module, node):
         yield Hit(node, severity=Severity.INFO, message=_BACK, named=False)
         return
-    if never_read(module, node):
+    if unread_copy(module, node):
         yield Hit(node, fix=_never_copied(module, transfer), message=_UNREAD, named=False)
         return
     memory = _memory(module, node, transfer)
@@ -622,7 +622,7 @@ def _calls_nothing(module: Module, node: cst.BaseExpression) -> bool:
 def _unread(module: Module, value: cst.BaseExpression) -> bool:
     """Say whether a value is a copy of a batch that nothing reads."""
     move = blocking_move(module, value) if isinstance(value, cst.Call) else None
-    return move is not None and never_read(module, move.call)
+    return move is not None and unread_copy(module, move.call)
 
 
 def _is_unread(module: Module, line: cst.CSTNode) -> bool:
@@ -712,7 +712,8 @@ def _moves(module: Module, line: cst.BaseStatement) -> list[Transfer]:
     if not isinstance(line, cst.SimpleStatementLine):
         return []
     calls = list(module.within(line, cst.Call))
-    moves = [(call, blocking_move(module, call)) for call in calls if not _unread(module, call)]
+    moves = [(call, blocking_move(module, call)) for call in calls]
+    moves = [each for each in moves if each[1] is None or not unread_copy(module, each[0])]
     if not any(move is not None for _, move in moves):
         return []
     found = [_second_move(module, call) if move is None else move for call, move in moves]

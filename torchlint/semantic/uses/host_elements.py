@@ -85,16 +85,17 @@ def host_elements(module: Module, node: cst.BaseExpression) -> HostElements | No
     element = _element(module, loops[0], node) if loops else None
     if element is not None:
         return element
-    widest: HostElements | None = None
-    found: HostElements | None = None
+    found: list[HostElements] = []
     for loop in loops:
         here = _Elements(module, loop).found(node)
         if here is None:
             break
-        if widest is None or loop_kind(module, loop) is LoopKind.OTHER:
-            widest = here
-        found = here if here.kept else found
-    return found or widest
+        found.append(here)
+    kept = [each for each in found if each.kept]
+    if not kept:
+        apart = (each for each in found[1:] if loop_kind(module, each.loop) is LoopKind.OTHER)
+        kept = [*found[:1], *apart]
+    return kept[-1] if kept else None
 
 
 @question(
