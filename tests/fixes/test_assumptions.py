@@ -55,6 +55,8 @@ def main(dataset):
     loader = DataLoader(dataset, 32, num_workers=4, pin_memory=True, persistent_workers=True)
     print(train(model, loader, optimizer, device))
 """
+RAISING = PROGRAM.replace("losses.append(loss.item())", "losses.append(1 / loss.item())")
+PROGRAMS = {assumptions.ERRORS: RAISING}
 CODES = frozenset({"TL101", "TL103", "TL501"})
 
 
@@ -73,6 +75,7 @@ def test_an_ordinary_program_gets_safe_fixes_that_say_what_they_take_for_granted
         assumptions.AUTOCASTS,
         assumptions.BATCHES,
         assumptions.BUFFERS,
+        assumptions.ERRORS,
         assumptions.PINNED,
         assumptions.SIZES,
     }
@@ -86,6 +89,12 @@ def test_strict_takes_nothing_for_granted() -> None:
 
 
 BROKEN = {
+    assumptions.ERRORS: (
+        "try:\n    train(model, loader)\nexcept Exception as error:\n    print(error)\n",
+        "for seed in range(3):\n    try:\n        print(seed)\n        run.fit(seed)\n"
+        "    except (OSError, IndexError):\n        continue\n",
+        "try:\n    score = self.train_epoch(1)\n    print(score)\nexcept:\n    pass\n",
+    ),
     assumptions.EVALUATIONS: (
         "import learn2learn as l2l\n",
         "class MAML:\n    pass\n",
@@ -113,7 +122,10 @@ BROKEN = {
             f"    def forward(self, x):\n        {lines}\n        return self.cell(x)\n\n"
             "    def more(self, x):\n        return x + self.state\n"
             for lines in (
-                "if self.training:\n            self.state = x",
+                "if x.is_cuda:\n            self.state = x",
+                "if not self.training:\n            self.state = x",
+                "if self.training or x.is_cuda:\n            self.state = x",
+                "if self.training:\n            pass\n        else:\n            self.state = x",
                 "y = self.state\n        self.state = x",
                 "self.state = x + self.state",
                 "y = self.more(x)\n        self.state = x",
@@ -158,6 +170,11 @@ BROKEN = {
     ),
 }
 KEPT = {
+    assumptions.ERRORS: (
+        "try:\n    train(model, loader)\nexcept KeyboardInterrupt:\n    print()\n",
+        "try:\n    state = torch.load('x')\nexcept Exception:\n    state = None\n",
+        "try:\n    train(model, loader)\nfinally:\n    print()\n",
+    ),
     assumptions.EVALUATIONS: (
         "higher = 3\n",
         "class Metadata:\n    pass\n",
@@ -187,6 +204,9 @@ KEPT = {
             f"    def forward(self, x):\n        {lines}\n        return self.cell(x)\n"
             for lines in (
                 "# self.state = self.state + x",
+                "if self.training:\n            self.state = self.state + x",
+                "if self.training and x.is_cuda:\n            self.state.append(x)",
+                "y = self.state\n        if self.training:\n            self.state[0] = x",
                 "self.state = self.cell(x)",
                 "y, self.state = self.cell(x), x",
                 "self.state = []\n        self.state.append(x)",
@@ -238,7 +258,7 @@ KEPT = {
 def test_a_project_that_breaks_an_assumption_gets_unsafe_fixes_that_name_it(
     name: str, line: str
 ) -> None:
-    found = fixes(PROGRAM + "\n\n" + line)
+    found = fixes(PROGRAMS.get(name, PROGRAM) + "\n\n" + line)
     hit = [each for each in found if f"does not keep to `{name}`" in each.note]
     if name == assumptions.ACCELERATOR:
         # The numbers of the sum are added after the loop instead, which needs no float64.
@@ -251,7 +271,7 @@ def test_a_project_that_breaks_an_assumption_gets_unsafe_fixes_that_name_it(
     # A copy of a batch then takes for granted that batches are tensors.
     ordinary = [
         each
-        for each in fixes(PROGRAM)
+        for each in fixes(PROGRAMS.get(name, PROGRAM))
         if name in each.assumes and each.title != "Copy without waiting"
     ]
     assert len(hit) >= len(ordinary)
@@ -259,7 +279,7 @@ def test_a_project_that_breaks_an_assumption_gets_unsafe_fixes_that_name_it(
 
 @pytest.mark.parametrize(("name", "line"), [(n, e) for n, each in KEPT.items() for e in each])
 def test_what_only_looks_like_it_leaves_the_fixes_safe(name: str, line: str) -> None:
-    found = fixes(PROGRAM + "\n\n" + line)
+    found = fixes(PROGRAMS.get(name, PROGRAM) + "\n\n" + line)
     assert {each.safety for each in found} == {Safety.SAFE}
     assert any(name in each.assumes for each in found)
 

@@ -100,6 +100,72 @@ def test_one_fix_holds_all_of_it(loop: str) -> None:
         assert PINNED in finding.fix.assumes
 
 
+UNREAD = {
+    "by itself": ("x = x.to(device)\ny = y.to(device)\n", "x = x.to(device, non_blocking=True)\n"),
+    "of two": ("x, y = x.to(device), y.to(device)\n", "x = x.to(device, non_blocking=True)\n"),
+    "under another name, with its comment": (
+        "x = x.to(device)\n# the classes\nlabels = y.to(device)\n\n",
+        "x = x.to(device, non_blocking=True)\n\n",
+    ),
+    "where there is a GPU": (
+        "if torch.cuda.is_available():\n    y = y.cuda()\nx = x.to(device)\n",
+        "x = x.to(device, non_blocking=True)\n",
+    ),
+    "both": (
+        "z, y = x.to(device), y.to(device)\nx = x.to(device)\n",
+        "x = x.to(device, non_blocking=True)\n",
+    ),
+    "beside other code": (
+        "x = x.to(device); y = y.to(device)\n",
+        "x = x.to(device, non_blocking=True)\n",
+    ),
+}
+READ = {
+    "deleted": "x = x.to(device)\ny = y.to(device)\nouts.append(x)\ndel y\n",
+    "read in the next step": "x = x.to(device)\nouts.append(last)\nlast = y.to(device)\n",
+    "a part of what code gives": "x = x.to(device)\ny = next(rest).to(device)\n",
+    "all that a test holds that may do more": (
+        "if outs.append(1):\n    y = y.to(device)\nx = x.to(device)\n"
+    ),
+    "one of two tests": (
+        "if len(outs):\n    y = y.to(device)\nelse:\n    outs.append(1)\nx = x.to(device)\n"
+    ),
+}
+
+
+def unread(moves: str) -> str:
+    step = STEP.replace("nn.functional.cross_entropy(model(x), y)", "model(x).square().mean()")
+    loop = f"for x, y in loader:\n{textwrap.indent(moves + step, '    ')}"
+    head = HEAD.replace("=stacked", "=stacked, pin_memory=pin").replace(
+        'return {key: torch.stack([sample[key] for sample in samples]) for key in ("x", "y")}',
+        'return [torch.stack([sample[key] for sample in samples]) for key in ("x", "y")]',
+    )
+    head = head.replace("model =", "pin = torch.cuda.is_available()\nmodel =")
+    rest = "    last, rest = 0, iter([])\n"
+    return head + rest + textwrap.indent(loop, "    ") + "\n\ntrain(device)\n"
+
+
+@pytest.mark.parametrize("name", UNREAD)
+def test_what_nothing_reads_is_no_longer_copied(name: str) -> None:
+    moves, new = UNREAD[name]
+    before, after = unread(moves), unread(new)
+    codes = frozenset({"TL103"})
+    assert fixed(before, "safe", codes=codes, line_length=200).after == after
+    (bad, bad_rng), (good, good_rng) = (
+        execute(text.replace("num_workers=2", "num_workers=0")) for text in (before, after)
+    )
+    assert not differences("outs", bad["outs"], good["outs"])
+    assert torch.equal(bad_rng, good_rng)
+
+
+@pytest.mark.parametrize("name", READ)
+def test_what_something_may_need_is_copied_as_before(name: str) -> None:
+    before = unread(READ[name])
+    after = fixed(before, "unsafe", codes=frozenset({"TL103"}), line_length=200).after or before
+    assert before.count("device)") == after.count("device)") + after.count("non_blocking")
+    assert "y.to(device" in after or "next(rest).to(device" in after
+
+
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_a_repair_is_as_safe_whichever_of_its_copies_is_looked_at(place: int) -> None:
     """A project with encodings does not show of what only goes elsewhere that it is a tensor."""
@@ -203,7 +269,7 @@ COPIED = {
 }
 SHARED = {
     "written by another name": "z = x; x, y = x.to(device), y.to(device); z.add_(1)",
-    "written behind another move": "a, b = x.to(device), x.to(args.device); b.add_(1)",
+    "written behind another move": "a, b = x.to(device), x.to(args.device); b.add_(1); print(a)",
     "handed out by another name": "z = x; x = x.to(device); outs.append(z)",
 }
 
@@ -227,7 +293,7 @@ from torch.nn.attention.flex_attention import BlockMask
 def train(train_loader: DataLoader, model, optimizer, mask: BlockMask, device):
     for x, y in train_loader:
         {moves}
-        loss = nn.functional.cross_entropy(model(x), y)
+        loss = nn.functional.cross_entropy(model(x, mask), y)
         loss.backward()
         optimizer.step()
 """

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.checking import check, fixed, job
+from torchlint.base.finding import Safety
 from torchlint.run.projects import forget
 from torchlint.run.worker import analyse_job
 
@@ -1217,6 +1218,44 @@ def test_what_a_chosen_metric_gives_with_a_graph_stays() -> None:
     assert changed(source) == source
 
 
+@pytest.mark.parametrize(
+    ("scaled", "safe"),
+    [
+        ("total = total / 2", True),
+        ("total = float(total) / 2", True),
+        ("total = total * 0.5", True),
+        ("total = total / 2 + 1", False),
+        ("total = 2 / total", False),
+        ("total = other / 2", False),
+    ],
+)
+def test_a_sum_that_is_scaled_now_and_then(scaled: str, safe: bool) -> None:
+    body = f"{ADD}if i % 2 == 0:\n    {scaled}\n    print(total)\n    total = 0.0\n"
+    source = HEAD + function("total = other = 1.5\n", body, "return total\n")
+    after = fixed(source, "safe", codes=frozenset({"TL101", "TL105"})).after
+    assert ("loss.item()" not in (after or source)) is safe
+    assert output(after or source) == output(source)
+
+
+@pytest.mark.parametrize(
+    ("first", "safe"),
+    [
+        ("sums['a'] += 1\n", True),
+        ("for i, (x, y) in enumerate(loader):\n    sums['a'] += len(x)\n", True),
+        ("kept = sums['a']\n", False),
+        ("sums['a'] = kept\n", False),
+    ],
+)
+def test_a_place_that_grew_before_the_loop(first: str, safe: bool) -> None:
+    start = f"kept = 1.0\nsums = {{'a': 0.0, 'b': 0.0}}\n{first}"
+    source = HEAD + function(start, "sums['b'] += loss.item()\n", "return sums\n")
+    after = fixed(source, "safe", codes=frozenset({"TL101", "TL105"})).after
+    assert ("loss.item()" not in (after or source)) is safe
+    assert output(after or source) == output(source)
+
+
+CAUGHT = "\ntry:\n    train(loader)\nexcept (ValueError, LookupError):\n    print('next')\n"
+"""Words that say that a training may raise and the program goes on; they are not run."""
 RAISING = {
     "an index": ("torch.zeros(len(loader))", "seen[i] = loss.item()\n"),
     "the list of a key": ("{0: []}", "seen[i * 0].append(loss.item())\n"),
@@ -1232,19 +1271,26 @@ SILENT = {
 
 
 @pytest.mark.parametrize("name", [*RAISING, *SILENT])
-def test_a_line_that_may_raise_is_put_off_with_a_note(name: str) -> None:
+def test_a_line_that_may_raise_is_put_off_where_that_ends_the_program(name: str) -> None:
     start, line = {**RAISING, **SILENT}[name]
     source = HEAD.replace(
         "import torch\n", "from collections import defaultdict\nimport torch\n", 1
     )
     source += function(f"seen = {start}\n", line, "return seen\n")
     codes = frozenset({"TL101", "TL105"})
-    assert (fixed(source, "safe", codes=codes).after in ("", source)) == (name in RAISING)
-    after = changed(source)
+    after = fixed(source, "safe", codes=codes).after
     assert "pending_seen" in after
     assert output(after) == output(source)
-    (found,) = (each for each in check(source, codes=codes).findings if each.fix)
-    assert ("raises after the loop" in found.fix.note) == (name in RAISING)
+    for handler in ("Exception", "(IndexError, KeyError)"):
+        caught = (
+            f"{source}\ntry:\n    train_epoch(run)\nexcept {handler} as error:\n    print(error)\n"
+        )
+        (found,) = (each for each in check(caught, codes=codes).findings if each.fix)
+        assert ("raises after the loop" in found.fix.note) == (name in RAISING)
+        assert (found.fix.safety is Safety.UNSAFE) == (name in RAISING)
+    stopped = f"{source}\ntry:\n    main()\nexcept KeyboardInterrupt:\n    print()\n"
+    (found,) = (each for each in check(stopped, codes=codes).findings if each.fix)
+    assert found.fix.safety is Safety.SAFE
 
 
 @pytest.mark.parametrize(
@@ -1254,7 +1300,9 @@ def test_a_line_that_may_raise_is_put_off_with_a_note(name: str) -> None:
 def test_what_is_made_for_a_new_key_may_lack_a_place(made: str, line: str) -> None:
     source = "from collections import defaultdict\n" + HEAD
     source += function(f"seen = defaultdict({made})\n", line, "return seen\n")
-    assert fixed(source, "safe", codes=frozenset({"TL101", "TL105"})).after in ("", source)
+    codes = frozenset({"TL101", "TL105"})
+    assert "pending" in fixed(source, "safe", codes=codes).after
+    assert fixed(source + CAUGHT, "safe", codes=codes).after in ("", source + CAUGHT)
 
 
 def again(body: str, end: str, start: str = "seen = []\n") -> str:
@@ -1434,14 +1482,17 @@ def test_a_meter_that_looks_into_what_it_was_given_is_updated_at_once() -> None:
         ("self.sum / max(self.count, 1)", "len(x)", True),
     ],
 )
-def test_a_meter_that_may_raise_is_put_off_with_a_note(now: str, count: str, safe: bool) -> None:
+def test_a_meter_that_may_raise_is_put_off_where_that_ends_the_program(
+    now: str, count: str, safe: bool
+) -> None:
     meter = "import math\n\n\nclass Mean:\n    def __init__(self):\n"
     meter += "        self.sum = self.count = self.now = 0\n\n    def update(self, val, n):\n"
     meter += f"        self.sum += val * n\n        self.count += n\n        self.now = {now}\n\n\n"
     line = f"n = {count}\nseen.update(loss.item(), n)\n"
     source = HEAD + meter + function("seen = Mean()\n", line, "return seen.now\n")
-    assert ("pending" in fixed(source, "safe", codes=frozenset({"TL101", "TL105"})).after) is safe
-    assert "pending_seen" in changed(source)
+    codes = frozenset({"TL101", "TL105"})
+    assert ("pending" in fixed(source + CAUGHT, "safe", codes=codes).after) is safe
+    assert "pending_seen" in fixed(source, "safe", codes=codes).after
 
 
 def test_a_list_of_a_loop_without_steps_stays_empty() -> None:
@@ -1699,6 +1750,8 @@ ON_MPS = {
         ADD + "right += (out.argmax(1) == y).sum().item() / len(y)\n",
         "return total, right\n",
     ),
+    "a quotient": function("total = 0.0\n", "total += 1 / loss.item()\n", "return total\n"),
+    "a power": function("total = 0.0\n", "total += loss.item() ** x.size(0)\n", "return total\n"),
     "left early": function(
         "total = 0.0\n", ADD + "if i == 10 // 2:\n    break\n", "return total / len(loader)\n"
     ),
@@ -1738,8 +1791,6 @@ def test_where_there_may_be_no_float64_the_numbers_of_a_sum_are_added_after_the_
         function("total = 0.0\n", ADD + "x = x + 1\ntotal += 1\n", "return total\n"),
         function("total = 0.0\n", ADD + "first = total\n", "return total, first\n"),
         function("total = 0.0\n", "total += total * loss.item()\n", "return total\n"),
-        function("total = 0.0\n", "total += 1 / loss.item()\n", "return total\n"),
-        function("total = 0.0\n", "total += loss.item() ** x.size(0)\n", "return total\n"),
         function("total = torch.zeros(())\nseen = total\n", ADD, "return seen\n"),
         function("total = 0.0\n", ADD + "total *= 0.5\n", "return total\n"),
         function("total = 0.0\n\ndef now():\n    return total\n\n", ADD, "return now()\n"),

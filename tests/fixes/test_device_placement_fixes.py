@@ -151,6 +151,31 @@ SHAPES = {
     ),
     "sizes of a float": ("y = torch.Tensor(3, 4).fill_(2).type_as(q)", "safe"),
     "two moves": ("y = torch.ones(3, 4).type_as(q).to(q.device)", "safe"),
+    "a row that is spread and compared": (
+        "m = torch.arange(4).expand(3, -1).to(q.device)\ny = (m < q.argmax(1, True)).float()",
+        "safe",
+    ),
+    "a spread row of a name that is compared": (
+        "m = torch.arange(4)[None].expand_as(q)\nif q.is_cuda:\n    m = m.cuda()\n"
+        "y = (q.argmax(1, True) >= m) * 1.0",
+        "safe",
+    ),
+    "a spread row in an expression": (
+        "y = (torch.arange(4).expand(3, 4).to(q.device) == q.argmin(1, True)).float()",
+        "safe",
+    ),
+    "a spread row that is added": (
+        "m = torch.ones(4).expand(3, 4).to(q.device)\ny = m + q",
+        "unsafe",
+    ),
+    "a spread row that is compared and added": (
+        "m = torch.ones(4).expand(3, 4).to(q.device)\ny = (m < q) + m",
+        "unsafe",
+    ),
+    "a spread row that is kept": (
+        "m = torch.ones(4).expand(3, 4).to(q.device)\ny = torch.where(m < q, m, q)",
+        "unsafe",
+    ),
     "a part that is moved": ("m = torch.zeros(6)[::2]\ny = m.to(q.device)", "unsafe"),
     "steps of a schedule": (
         "def at(steps):\n    for i in reversed(steps):\n"

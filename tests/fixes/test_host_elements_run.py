@@ -153,6 +153,17 @@ def test_what_may_share_memory_with_what_is_changed_is_not_called_safe() -> None
     assert "rows_cpu = rows.cpu()" in changed(source, "unsafe")
 
 
+def test_a_copy_that_is_not_called_safe_stands_before_all_loops_but_that_over_steps() -> None:
+    body = (
+        "rows = points[:, 0]\nfor j in range(2):\n    for i in range(3):\n"
+        "        found.append(words[: int(rows[i])])\n        other = points\n"
+        "    other[j] = 0.5"
+    )
+    after = changed(program(body), "unsafe")
+    assert "rows_cpu = rows.cpu()\n" in after
+    assert after.index("rows_cpu") < after.index("for j in range(2)")
+
+
 def test_a_tensor_of_the_whole_run_is_copied_once() -> None:
     source = (
         "import torch\nfrom torch import nn\n\nnet = nn.Linear(3, 4).cuda()\n"

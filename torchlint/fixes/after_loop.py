@@ -18,7 +18,7 @@ from torchlint.semantic.device.host_reads import HostRead
 from torchlint.semantic.module import Module
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.accumulators import keeps_its_values, reaches_line_after
-from torchlint.semantic.uses.assumptions import FRAMES, LOSSES, MEMORY, TORCH
+from torchlint.semantic.uses.assumptions import ERRORS, FRAMES, LOSSES, MEMORY, TORCH
 from torchlint.semantic.uses.number_uses import NumberUses, first_read_after, read_in_blocks
 from torchlint.semantic.uses.unchanged_values import bound_per_iteration, fresh_per_iteration
 from torchlint.semantic.values.detachable import detachable
@@ -80,10 +80,11 @@ def done_after_loop(module: Module, count: int, read: HostRead, logged: str) -> 
     notes = (
         logged if isinstance(shown, LogLines) else "",
         "" if reaches_line_after(module, loop) else _LEFT,
-        _RAISED if any(each.raises for each in later.steps) else "",
         "" if all(detachable(module, each) for each in tensors) else _SAME,
     )
     assumes = dict.fromkeys((FRAMES, TORCH, LOSSES, MEMORY), _LATER)
+    if any(each.raises for each in later.steps):
+        assumes[ERRORS] = _RAISED
     title, logs = "Keep the tensors for after the loop", isinstance(shown, LogLines)
     return safe_unless(notes, edits, title, assumes, logs_every_n=logs)
 

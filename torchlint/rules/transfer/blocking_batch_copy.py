@@ -110,6 +110,8 @@ x = x.to(device)
 ```
 
 ## Fix safety
+What nothing reads on the device is no longer copied: the fix deletes that, safe for parts of a
+batch; there is none where a `del` names it.
 Safe without more where the target is CUDA by evidence, and the batch's element is certainly a
 tensor that nothing writes afterwards: the file shows that it comes from a `DataLoader` which stacks
 samples by itself, or that torch has just made it, and every use of it is known. The stream then
@@ -153,7 +155,7 @@ loader = list(DataLoader(dataset, batch_size=256, pin_memory=pin))
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
 import libcst as cst
@@ -168,6 +170,7 @@ from torchlint.rule import (
     Module,
     NeedImport,
     NodeEdit,
+    Remove,
     Replace,
     Rule,
     Safety,
@@ -182,8 +185,8 @@ from torchlint.rule import (
 from torchlint.rules.transfer._blocking_batch_copy.batches import (
     blocking_move,
     is_part_of_batch,
-    never_read,
     only_copied_back,
+    unread_copy,
     waited_for,
 )
 from torchlint.rules.transfer._blocking_batch_copy.made_in_step import made_in_step
@@ -232,6 +235,8 @@ _COPIES = frozenset(("copy", "memory_format"))
 _Pins = dict[Module, list[NodeEdit]]
 """The edits that pin the memory of loaders, by the file that they are in."""
 _TITLE = "Copy without waiting"
+_DELETED = "Leave it on the host"
+_MOVED = "An object other than a tensor may be moved itself, under its other names too."
 _WORKERS = (
     "blocking host-to-device copy of a batch; give the DataLoader workers and pin_memory=True, then"
     " pass non_blocking=True."
@@ -323,8 +328,8 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     if only_copied_back(module, node):
         yield Hit(node, severity=Severity.INFO, message=_BACK, named=False)
         return
-    if never_read(module, node):
-        yield Hit(node, message=_UNREAD, named=False)
+    if unread_copy(module, node):
+        yield Hit(node, fix=_never_copied(module, transfer), message=_UNREAD, named=False)
         return
     memory = _memory(module, node, transfer)
     if worked_on_in_batch(module, node) is not None:
@@ -568,6 +573,75 @@ def _fix(module: Module, transfer: Transfer, pins: _Pins) -> Fix | None:
     return Fix(tuple(edits), safety, _TITLE, said, elsewhere, granted)
 
 
+def _never_copied(module: Module, transfer: Transfer) -> Fix | None:
+    """Return the fix that deletes a copy which nothing reads, of a line of several alone, and with
+    the ``if`` that holds no more; None where more than names may be evaluated."""
+    assigned, line = module.small_statement(transfer.call), module.statement(transfer.call)
+    block = module.parent(line)
+    plain = is_part_of_batch(module, transfer.source) and _calls_nothing(module, transfer.source)
+    if (
+        not isinstance(assigned, cst.Assign)
+        or not isinstance(block, cst.IndentedBlock)
+        or not plain
+    ):
+        return None
+    deleted = module.within(module.scope(transfer.call), cst.Del)
+    if module.names_in(assigned.targets[0].target) & module.names_in(*deleted):
+        return None
+    edit: NodeEdit = Remove(assigned, comments=True)
+    match assigned.targets[0].target, assigned.value:
+        case cst.Tuple(names), cst.Tuple(values) if not _is_unread(module, line):
+            kept = [at for at, each in enumerate(values) if not _unread(module, each.value)]
+            left, right = (_row([row[at].value for at in kept]) for row in (names, values))
+            target = assigned.targets[0].with_changes(target=left)
+            edit = Replace(assigned, assigned.with_changes(targets=[target], value=right))
+        case _ if all(_is_unread(module, each) for each in block.body):
+            above = module.parent(block)
+            outer = module.parent(above) if above is not None else None
+            if (
+                not isinstance(above, cst.If)
+                or above.orelse is not None
+                or not isinstance(outer, cst.IndentedBlock)
+                or len(outer.body) == 1
+                or not _calls_nothing(module, above.test)
+            ):
+                return None
+            edit = Remove(above, comments=True)
+    assumes = dict.fromkeys((BATCHES, FRAMES, TORCH), _MOVED)
+    return Fix((edit,), Safety.SAFE, _DELETED, assumes=assumes)
+
+
+def _calls_nothing(module: Module, node: cst.BaseExpression) -> bool:
+    """Say whether an expression runs no code of the program's own, and binds nothing."""
+    calls = module.within(node, cst.Call, cst.NamedExpr, cst.Await)
+    return all(module.called(each) == "torch.cuda.is_available" for each in calls)
+
+
+def _unread(module: Module, value: cst.BaseExpression) -> bool:
+    """Say whether a value is a copy of a batch that nothing reads."""
+    move = blocking_move(module, value) if isinstance(value, cst.Call) else None
+    return move is not None and unread_copy(module, move.call)
+
+
+def _is_unread(module: Module, line: cst.CSTNode) -> bool:
+    """Say whether a line makes nothing but copies of batches that nothing reads."""
+    match line:
+        case cst.SimpleStatementLine([cst.Assign(value=cst.Tuple(values))]):
+            return all(_unread(module, each.value) for each in values)
+        case cst.SimpleStatementLine([cst.Assign(value=value)]):
+            return _unread(module, value)
+    return False
+
+
+def _row(parts: Sequence[cst.BaseExpression]) -> cst.BaseExpression:
+    """Return a tuple without parentheses; one part alone by itself."""
+    return (
+        cst.Tuple([cst.Element(each) for each in parts], lpar=[], rpar=[])
+        if parts[1:]
+        else parts[0]
+    )
+
+
 def _is_timed(module: Module, node: cst.Call) -> bool:
     """Say whether the iteration reads a clock between a copy and the first run of a model."""
     clock = clock_after(module, node)
@@ -628,6 +702,7 @@ def _moves(module: Module, line: cst.CSTNode) -> list[Transfer]:
         return []
     calls = list(module.within(line, cst.Call))
     moves = [(call, blocking_move(module, call)) for call in calls]
+    moves = [each for each in moves if each[1] is None or not unread_copy(module, each[0])]
     if not any(move is not None for _, move in moves):
         return []
     found = [_second_move(module, call) if move is None else move for call, move in moves]

@@ -88,6 +88,9 @@ a dtype that is not spelled out: None keeps the factory's. Unsafe where code rep
 torch or has classes of tensors, and where an old tensor type is given what only its name calls the
 size of a batch.
 
+A function of the project that does no more than make such a tensor of numbers is given a
+`device=None`, and each call whose result is moved tells it the device.
+
 A factory whose result is computed with, or bound to a name, is given the device where each use of
 it is known to meet the device; the move behind it goes. That is unsafe where arithmetic on floats
 may round differently, where several tensors, which could lie on several devices, are indexed with
@@ -135,6 +138,7 @@ from torchlint.rules.transfer._cpu_create_then_move.fixes import (
     shown_choice_of_device,
     shown_device,
 )
+from torchlint.rules.transfer._cpu_create_then_move.helper_fixes import helper_fix
 from torchlint.rules.transfer._cpu_create_then_move.host_indices import host_index
 from torchlint.rules.transfer._cpu_create_then_move.index_fixes import index_fix, indexed_besides
 from torchlint.rules.transfer._cpu_create_then_move.placement import placement_of
@@ -223,7 +227,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         elsewhere = factory_elsewhere(module, transfer.source) if heat.hot else None
         if elsewhere is not None and value.device == CPU:
             words = {"expr": module.shown(transfer.source), "factory": elsewhere, "dev": device}
-            yield Hit(node, words, message=_COPIES)
+            yield Hit(node, words, helper_fix(module, transfer), message=_COPIES)
         return
     words = {
         "expr": module.shown(transfer.source),
@@ -263,7 +267,9 @@ def _made_apart(
     elif not here:
         # Each call of the helper is copied where it is moved.
         words["factory"] = module.shown(hot[0].func)
-        yield Hit(node, words, placed_fix(module, hot[0]), message=_COPIES)
+        transfer = transfer_of(module, node)
+        told = helper_fix(module, transfer) if transfer is not None else None
+        yield Hit(node, words, told or placed_fix(module, hot[0]), message=_COPIES)
     for factory in here:
         yield _made_before(module, factory, hot, words["dev"])
 

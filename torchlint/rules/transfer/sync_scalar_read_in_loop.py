@@ -135,9 +135,8 @@ which that is; the note then says so. A number that a name holds, or that a func
 are all in the file, is followed to what uses it, and becomes a number there. A line that feeds a meter of
 the project (`losses.update(loss.item(), n)`) or a fresh array or dictionary (`seen[i] =
 loss.item()`) runs after the loop, on tensors kept until then, and before what looks at it now and
-then: that is safe where the meter's class only computes its own attributes, and where the line
-itself raises nothing: an index past the end, a key that lacks or a division by zero would raise
-after the loop.
+then: that is safe where the meter's class only computes its own attributes. An index past the end,
+a key that lacks or a division by zero raises after the loop.
 The progress bar of an evaluation is redrawn every 50 steps; what an evaluation prints stays.
 
 No fix is safer than that of another read right beside it, with no run of a model between them: the

@@ -137,6 +137,8 @@ def _step(module: Module, line: cst.CSTNode) -> Step | None:
                 return None
             if isinstance(node, cst.Name) and hint == "value" and node not in numbers:
                 kept.append((node, f"kept_{node.value}"))
+            elif hint == "value" and _counts(module, node):
+                kept.append((node, "count"))
             else:
                 kept.append((node, hint))
     whole = all(any(node is each for node, _ in kept) for each in numbers)
@@ -478,6 +480,10 @@ def _looks(module: Module, use: cst.CSTNode) -> bool:
             return isinstance(module.small_statement(use), (cst.Expr, cst.Return))
         case cst.FormattedStringExpression() | cst.Return():
             return True
+        case cst.Subscript():
+            # What it holds at a place grows, ``sums["train"] += x``.
+            growth = module.small_statement(use)
+            return isinstance(growth, cst.AugAssign) and growth.target is above
         case cst.Arg() if isinstance(call, cst.Call):
             name = module.name(call.func) or ""
             text = isinstance(call.func, cst.Attribute) and call.func.attr.value == "format"

@@ -137,8 +137,15 @@ def _seen_behind(
 
 
 def _is_scaling(module: Module, write: cst.CSTNode, loop: cst.For | cst.While) -> bool:
-    """Say whether a write is a ``name /= …`` or ``name *= …`` that runs now and then."""
+    """Say whether a write is a ``name /= …`` or ``name *= …`` that runs now and then, also spelled
+    ``name = name / …`` and ``name = float(name) / …``."""
     above = module.parent(write)
+    match module.parent(above) if isinstance(above, cst.AssignTarget) else None:
+        case cst.Assign([_], cst.BinaryOperation(scaled, cst.Divide() | cst.Multiply())) as line:
+            match scaled:
+                case cst.Call(args=[cst.Arg(own)]) if module.called(scaled) == "builtins.float":
+                    scaled = own
+            return scaled.deep_equals(write) and _now_and_then(module, line, loop)
     return (
         isinstance(above, cst.AugAssign)
         and isinstance(above.operator, (cst.DivideAssign, cst.MultiplyAssign))

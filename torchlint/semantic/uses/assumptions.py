@@ -30,6 +30,7 @@ ACCELERATOR = "accelerator-is-cuda"
 AUTOCASTS = "autocasts-stand-alone"
 BATCHES = "batches-are-tensors"
 BUFFERS = "networks-stay-as-made"
+ERRORS = "errors-end-the-program"
 EVALUATIONS = "evaluations-are-not-trained-on"
 FRAMES = "nothing-reads-frames"
 GRAPH = "same-without-graph"
@@ -86,6 +87,18 @@ _OWN_BATCHES = Wording(
 torch_geometric do: encodings, classes with a ``to`` of their own."""
 _OWN_LOSSES = Wording(regex(r"^[ \t]+def item\(", re.MULTILINE), ("def item(",))
 """Words without which what has an ``item`` is torch's or NumPy's."""
+_CATCHES = Wording(
+    regex(
+        r"\btry:[^\n]*\n(?:[^\n]*\n){0,4}?"
+        r"[ \t]+(?:[\w., ]+ = )?(?:[\w.]+\.)?_?"
+        r"(?:(?:run_)?(?:train|fit|main|eval|valid)|\w*epoch)\w*\("
+        r"(?:[^\n]*\n){1,12}?[ \t]*except(?::|[^\n]*\b(?:Base)?Exception\b"
+        r"|[^\n]*\b(?:Lookup|Index|Key|Value|Arithmetic|ZeroDivision)Error\b)"
+    ),
+    ("try:",),
+    first=True,
+)
+"""Words without which what a training raises ends the program."""
 _FRAMES = Wording(
     regex(
         r"\bf_(?:locals|globals)\b|\bset(?:trace|profile)\b|\bsys\.monitoring\b|getargvalues"
@@ -194,6 +207,12 @@ def own_batches(module: Module) -> bool:
 
 
 @question(ground=True)
+def catches_errors(module: Module) -> bool:
+    """Say whether the project catches what a training or an evaluation raises, and may go on."""
+    return says(module, _CATCHES)
+
+
+@question(ground=True)
 def own_losses(module: Module) -> bool:
     """Say whether a class of the project has an ``item`` of its own, as a loss that is no tensor
     may."""
@@ -256,6 +275,11 @@ ASSUMPTIONS: Mapping[str, Assumption] = MappingProxyType(
             "A network keeps the dtype that it was made in, nobody counts its buffers, and files "
             "hold its weights, not the object.",
             converts_networks,
+        ),
+        ERRORS: Assumption(
+            "What a training raises for an index past the end, a key that lacks or a division by "
+            "zero ends the program.",
+            catches_errors,
         ),
         EVALUATIONS: Assumption(
             "In an evaluation, what objects other than networks give has no graph, or nobody asks "

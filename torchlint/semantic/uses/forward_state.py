@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import functools
 from collections.abc import Iterator
+from typing import TypeGuard
 
 from torchlint.base.remembered import TEXTS
 from torchlint.source.python import parsed, walk
@@ -40,21 +41,43 @@ def _carries(cls: ast.ClassDef, forward: ast.AST) -> bool:
             if isinstance(each, ast.Attribute) and getattr(each.value, "id", None) == me:
                 yield each
 
-    kept = {each.attr for each in own(forward) if isinstance(each.ctx, ast.Store)}
-    kept |= {_changed(each) for each in walk(forward)} & {each.attr for each in own(forward)}
+    # What only a training pass changes stays as it is in an evaluation.
+    blocks = (each.body for each in walk(forward) if _trains(each, me))
+    trained = {part for block in blocks for line in block for part in walk(line)}
+    rest = [each for each in walk(forward) if each not in trained]
+    stored = {each for each in own(forward) if isinstance(each.ctx, ast.Store)}
+    kept = {each.attr for each in stored - trained}
+    kept |= {_changed(each) for each in rest} & {each.attr for each in own(forward)}
     layers = {each.attr for each in own(cls) if isinstance(each.ctx, ast.Store)} | {"training"}
     if kept & {each.name for each in walk(cls) if isinstance(each, ast.FunctionDef)}:
         return True
     for line in _straight(forward.body):
         targets = line.targets if isinstance(line, ast.Assign) else []
-        rest = line.value if isinstance(line, ast.Assign) else line
+        code = line.value if isinstance(line, ast.Assign) else line
         # A method of its own, or of a base, may look at all that is kept.
-        looks = any(each.attr in kept or each.attr not in layers for each in own(rest))
-        if kept and (looks or any(isinstance(each, ast.Return) for each in walk(rest))):
+        looks = any(each.attr in kept or each.attr not in layers for each in own(code))
+        if kept and (looks or any(isinstance(each, ast.Return) for each in walk(code))):
             return True
         parts = [part for each in targets for part in getattr(each, "elts", [each])]
         kept -= {each.attr for part in parts for each in own(part) if each is part}
     return bool(kept)
+
+
+def _trains(node: ast.AST, me: str) -> TypeGuard[ast.If]:
+    """Say whether a node is an ``if self.training:``, or asks for more beside it."""
+    match node:
+        case ast.If(ast.BoolOp(ast.And(), tests)):
+            pass
+        case ast.If(test):
+            tests = [test]
+        case _:
+            return False
+    return any(
+        isinstance(each, ast.Attribute)
+        and each.attr == "training"
+        and getattr(each.value, "id", None) == me
+        for each in tests
+    )
 
 
 def _straight(lines: list[ast.stmt]) -> Iterator[ast.stmt]:

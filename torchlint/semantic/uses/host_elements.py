@@ -77,7 +77,7 @@ def host_elements(module: Module, node: cst.BaseExpression) -> HostElements | No
     reads there, is an element.
 
     The loop is the outermost one that neither binds the tensors nor changes them; where that is not
-    known, the innermost.
+    known, the outermost that does neither by their names, below the loop over steps.
     """
     loops = [each for each in module.loops(node) if not on_condition(module, each, node)]
     if loops and condition_waits(module, loops[0]):
@@ -85,15 +85,17 @@ def host_elements(module: Module, node: cst.BaseExpression) -> HostElements | No
     element = _element(module, loops[0], node) if loops else None
     if element is not None:
         return element
-    fallback: HostElements | None = None
-    found: HostElements | None = None
+    found: list[HostElements] = []
     for loop in loops:
         here = _Elements(module, loop).found(node)
         if here is None:
             break
-        fallback = fallback or here
-        found = here if here.kept else found
-    return found or fallback
+        found.append(here)
+    kept = [each for each in found if each.kept]
+    if not kept:
+        apart = (each for each in found[1:] if loop_kind(module, each.loop) is LoopKind.OTHER)
+        kept = [*found[:1], *apart]
+    return kept[-1] if kept else None
 
 
 @question(

@@ -229,7 +229,8 @@ def only_copied_back(module: Module, call: cst.Call) -> bool:
     return False
 
 
-def never_read(module: Module, call: cst.Call) -> bool:
+@question()
+def unread_copy(module: Module, call: cst.Call) -> bool:
     """Say whether nothing but the copy reads the name to which a copied tensor is bound."""
     line, function = module.small_statement(call), module.function(call)
     if not isinstance(line, cst.Assign) or function is None:

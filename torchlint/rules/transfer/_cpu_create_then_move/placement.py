@@ -3,7 +3,7 @@ could be made there at once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import libcst as cst
 
@@ -37,7 +37,7 @@ from torchlint.semantic.values.value import CPU
 
 _SHAPES = ops.having("view") | ops.having("repeats")
 _CASTS = ops.having("cast") - ops.having("move")
-_EXACT = (
+EXACT = (
     ops.having("same")
     | _SHAPES
     | _CASTS
@@ -46,11 +46,12 @@ _EXACT = (
     | ops.having("triangle")
     | ops.having("pick", "own", "mask")
 )
+"""What gives the same on every device."""
 _COMPUTES = ops.having("pointwise") | ops.having("reduce") | ops.having("along")
-_SETS = ops.having("in-place", "sets")
+SETS = ops.having("in-place", "sets")
 _RANDOM = ops.having("random")
 _FILLS = frozenset(("torch.nn.init.zeros_", "torch.nn.init.ones_"))
-_STEPS = (_EXACT | _COMPUTES | _SETS) - ops.having("several") - ops.having("values-decide")
+_STEPS = (EXACT | _COMPUTES | SETS) - ops.having("several") - ops.having("values-decide")
 _FUNCTIONS = ops.dotted("view") | ops.dotted("repeats") | ops.dotted("compare")
 _FUNCTIONS |= ops.dotted("join") | ops.dotted("pointwise") | ops.dotted("reduce")
 _FUNCTIONS |= ops.dotted("same") | ops.dotted("along") | ops.dotted("triangle") | _FILLS
@@ -264,7 +265,7 @@ class _Region:
     def _note(self, operation: str) -> None:
         if operation in _RANDOM:
             self.changes.add(RANDOM)
-        elif operation not in _EXACT | _SETS and f"torch.nn.init.{operation}" not in _FILLS:
+        elif operation not in EXACT | SETS and f"torch.nn.init.{operation}" not in _FILLS:
             self.changes.add(ROUNDS)
 
     def _is_whole(self, node: cst.BinaryOperation) -> bool:
@@ -497,9 +498,24 @@ class _Region:
                 for factory in self.factories
             ):
                 raise _UnknownError
+            seen = VIEW in self.changes
             at = self._shared(move.source)
             if isinstance(at, cst.Name):
                 self._sole(move, at)
+            if not seen and self._only_compared(move):
+                self.changes.discard(VIEW)
+
+    def _only_compared(self, move: Transfer) -> bool:
+        """Say whether nothing is done with a copy but comparing it, which is the same whatever its
+        strides are."""
+        uses: Sequence[cst.BaseExpression] = [move.call]
+        match self.module.small_statement(move.call):
+            case cst.Assign([cst.AssignTarget(cst.Name(name))], value) as assign if (
+                value is move.call
+            ):
+                uses = self._reads(assign, name)
+        above = [self.module.parent(each) for each in uses]
+        return all(isinstance(each, (cst.Comparison, cst.ComparisonTarget)) for each in above)
 
     def _shared(self, node: cst.BaseExpression) -> cst.BaseExpression:
         """Return the expression whose memory another one may share, and note where it is but a
@@ -507,7 +523,7 @@ class _Region:
         while node not in self.factories:
             match node:
                 case cst.Call(cst.Attribute(value, cst.Name(method))) if (
-                    self.module.name(node.func) is None and method in _SHAPES | _CASTS | _SETS
+                    self.module.name(node.func) is None and method in _SHAPES | _CASTS | SETS
                 ):
                     if method in _PARTS:
                         self.changes.add(VIEW)
