@@ -156,8 +156,10 @@ rule = Rule(
 
 @rule.on(cst.Call)
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
+    if not uses_gpu(module, node):
+        return
     unit = loader_unit(module, node)
-    if unit is None or not uses_gpu(module, node):
+    if unit is None:
         return
     loaders = loaders_running(module, node)
     if loaders and all(_resident(module, loader) for loader in loaders):

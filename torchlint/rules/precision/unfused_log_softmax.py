@@ -93,7 +93,6 @@ from torchlint.semantic.code.flow import callees_of
 from torchlint.semantic.code.names import one_by_one
 from torchlint.semantic.code.reaching import assigned_value, definitions_of, readers_of, sole_use
 from torchlint.semantic.code.scopes import own_method
-from torchlint.semantic.code.tree import last_name
 from torchlint.semantic.question import question
 from torchlint.semantic.time.autograd import no_grad
 from torchlint.semantic.torch import ops
@@ -115,7 +114,6 @@ _RANKS = (
 _SMALL = 0.01
 _CROSS = ("cross_entropy", "CrossEntropyLoss")
 _NAMES = ("log", *_BINARY, *_CROSS)
-_MADE = tuple(f"torch.nn.{name}" for name in _NAMES)
 _NOTE = "Results differ by rounding, and are finite where a probability underflows to zero."
 _EPSILON = "log({kind} + number) → {fused}: one kernel, and stable without the added number."
 _TWICE = "cross_entropy takes logits; with a softmax in front it is applied twice."
@@ -141,17 +139,7 @@ def _is_meant(name: str) -> bool:
     return name.rpartition(".")[2].rstrip("_") in _NAMES
 
 
-def _may_be_meant(module: Module, node: cst.Call) -> bool:
-    """Say whether a call may be one of these operations, by what is called, or as a layer that the
-    file makes."""
-    return (
-        _is_meant(module.called(node))
-        or _is_meant(last_name(node.func))
-        or bool(module.names.calls_of(_MADE))
-    )
-
-
-@rule.on(cst.Call, where=_may_be_meant)
+@rule.on(cst.Call, file=lambda module: module.names.calls_of(_is_meant))
 def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     found = operation_of(module, node)
     if found is None or not found.operands or found.name not in _NAMES:
