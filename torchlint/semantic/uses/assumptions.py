@@ -322,8 +322,8 @@ ASSUMPTIONS: Mapping[str, Assumption] = MappingProxyType(
             None,
         ),
         TORCH: Assumption(
-            "torch's functions are torch's, those of Python are Python's, and tensors have no "
-            "methods of the program's own; what a tracer records of them is not promised.",
+            "The program replaces no function of torch or of Python, and gives tensors no methods "
+            "of its own; what a tracer records of them is not promised.",
             changed_torch,
         ),
     }
