@@ -214,6 +214,9 @@ def test_who_would_use_a_method_is_named(run: str, why: str, tmp_path: Path) -> 
         ("from lib.nets import Net\nfrom lib.plots import plot\n", 2),
         ("import os; from lib.nets import Net; from lib.plots import plot\n", 1),
         ("from lib.nets import Net\n", None),
+        ("from lib.nets import Net\nfor i in range(3):\n    print(i)\nimport lib.plots\n", None),
+        ("from lib.nets import Net\nwith open('a') as f:\n    f.read()\nimport lib.plots\n", None),
+        ("from lib.nets import Net\nif Net:\n    print(Net)\nimport lib.plots\n", 4),
     ],
 )
 def test_a_finding_in_what_cannot_be_imported_says_so(

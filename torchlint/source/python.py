@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import bisect
 import functools
+import itertools
 import re
 import warnings
 from collections.abc import Iterator
@@ -70,10 +71,13 @@ def parsed(text: str, *, keep: bool = True) -> ast.Module | None:
         return None
 
 
+_WORK = (ast.For, ast.While, ast.With)
+
+
 def needs(tree: ast.Module) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield what a file imports in any case when it runs: modules, relative ones with dots before
-    them, each with the names that are taken from it."""
-    for node in tree.body:
+    """Yield what a file imports in any case before it does any work, a loop or a block: modules,
+    relative ones with dots before them, each with the names that are taken from it."""
+    for node in itertools.takewhile(lambda each: not isinstance(each, _WORK), tree.body):
         if isinstance(node, ast.ImportFrom):
             yield "." * node.level + (node.module or ""), tuple(each.name for each in node.names)
         elif isinstance(node, ast.Import):

@@ -68,13 +68,17 @@ def unused(module: Module, node: cst.CSTNode) -> str | None:
     return next((name for name in asked if module.outside.uses(name) is False), None)
 
 
+_WORK = (cst.For, cst.While, cst.With)
+"""Statements at the top of a script that has begun, whatever it imports further down."""
+
+
 @question(ground=True)
 def broken_import(module: Module) -> tuple[cst.CSTNode, str] | None:
     """Return the statement that shows that the file cannot be imported, and why: what it imports in
-    any case, or one of the files does which it imports, stands nowhere in the project, or is no
-    Python, or another statement ends in an error before any work is done. None where nothing shows
-    it."""
-    for line in module.root.body:
+    any case before the first loop or block that runs, or one of the files does which it imports,
+    stands nowhere in the project, or is no Python, or another statement ends in an error before any
+    work is done. None where nothing shows it."""
+    for line in itertools.takewhile(lambda each: not isinstance(each, _WORK), module.root.body):
         for small in line.body if isinstance(line, cst.SimpleStatementLine) else ():
             found = (module.outside.broken(*each) for each in _needs(small))
             if why := next((each for each in found if each is not None), None):

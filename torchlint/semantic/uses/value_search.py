@@ -95,7 +95,9 @@ class ValueSearch(ABC):
         holder = self.module.tree.parents[element]
         assign = self.module.parent(holder)
         elements = holder.elements if isinstance(holder, (cst.Tuple, cst.List)) else ()
-        if isinstance(assign, cst.Assign) and all(isinstance(e, cst.Element) for e in elements):
+        # A set has no order.
+        plain = elements and all(isinstance(each, cst.Element) for each in elements)
+        if isinstance(assign, cst.Assign) and plain:
             place = next(i for i, each in enumerate(elements) if each is element)
             for each in assign.targets:
                 self.part(each.target, place, len(elements), assign)
