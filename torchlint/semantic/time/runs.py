@@ -101,7 +101,8 @@ class Runs:
     def _runs(self, loop: Loop) -> bool:
         whole = self._by_slices(loop)
         calls = list(self.tree.within(loop.body, cst.Call) if whole else self._calls_in(loop))
-        if not calls or self._over_no_data(loop) or any(map(self._begins_anew, calls)):
+        tests = self.tree.within(loop.test, cst.Call) if isinstance(loop, cst.While) else ()
+        if not calls or self._over_no_data(loop) or any(map(self._begins_anew, (*calls, *tests))):
             return False
         return any(self._runs_model(call, loop, whole=whole) for call in calls) or any(
             map(self._runs_elsewhere, calls)
@@ -235,12 +236,13 @@ class Runs:
         )
 
     def _begins_anew(self, call: cst.Call) -> bool:
-        """Say whether a call loads another model, or is a whole training or evaluation."""
+        """Say whether a call loads another model, is a whole training or evaluation, or waits for
+        what a person types."""
         func = call.func
         last = attr_of(func)
         if isinstance(func, cst.Name):
             last = func.value
-        if last in _LOADING:
+        if last in _LOADING or self.names.name(func) == "builtins.input":
             return True
         if not call.args or not _WHOLE.search(last) or self.flow.callees(call):
             return False
