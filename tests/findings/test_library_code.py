@@ -757,3 +757,76 @@ class Trainer:
 def test_a_move_to_where_a_part_of_something_is(place: str, said: bool) -> None:
     found = check(MINED.format(place=place), codes=frozenset({"TL103"})).findings
     assert bool(found) is said
+
+
+COUNTED = """\
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def forward(self, x, index):
+        {line}
+        return self.convs(x, index, {name})
+
+
+def train(net, loader, optimizer):
+    net = net.cuda()
+    for x, index in loader:
+        net(x.cuda(), index.cuda()).mean().backward()
+        optimizer.step()
+
+
+train(Net(), batches, steps)
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "size"),
+    [
+        ("num_edges = int(index[1].max().item()) + 1", "num_edges", True),
+        ("num_nodes = int(index[0].max().item()) + 1 if len(index) else 0", "num_nodes", True),
+        ("batch_size = int(index[1].max().item()) + 1", "batch_size", True),
+        ("n_graphs = index[1].max().item() + 1", "n_graphs", True),
+        ("num_right = int((x == index).sum().item())", "num_right", False),
+        ("loss_edges = index[1].max().item()", "loss_edges", False),
+    ],
+)
+def test_how_many_parts_a_graph_has_is_a_size(line: str, name: str, size: bool) -> None:
+    source = COUNTED.format(line=line, name=name)
+    (found,) = check(source, codes=frozenset({"TL101"})).findings
+    assert ("because it sets the size" in found.message) is size
+
+
+CARDS = """\
+import torch
+from pydantic import BaseModel
+
+
+class Card(BaseModel):
+    name: str
+
+
+def read(text):
+    return {call}(text.strip())
+
+
+def main(net, loader, texts):
+    net.cuda().eval()
+    for x, text in zip(loader, texts):
+        print(read(text))
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "count"),
+    [
+        ("Card.model_validate_json", 0),
+        ("Card.model_validate", 0),
+        ("Card.model_construct", 0),
+        ("Card.model_b", 1),
+    ],
+)
+def test_what_pydantic_asks_of_its_models_runs_none(call: str, count: int) -> None:
+    found = check(CARDS.format(call=call), codes=frozenset({"TL501"})).findings
+    assert len(found) == count

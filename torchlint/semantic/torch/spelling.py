@@ -50,13 +50,14 @@ MODEL = Spelling(
     r"student|unet|vae|netG|netD|net_g|net_d|model_ema)(_\w+)?$|^net_?[A-Z]\w*$|^net_\w+$",
     "45 of the 71 names that are asked for their parameters(); the others are parts, or one letter",
     # ``model_path`` is none, nor is what does something with a model or makes one, as
-    # ``unwrap_model(m)`` does, nor a number of one: ``lr_actor``, ``d_model``.
+    # ``unwrap_model(m)`` does, nor a number of one: ``lr_actor``, ``d_model``; nor what pydantic's
+    # models are asked, ``model_validate_json``.
     r"(name|path|dir|file|type|cfg|config|args?|kwargs|params?|id|ids|key|size|dim|dict|url|list|class|cls|version|fn|"
     r"func|step|input|inputs|output|outputs|out|loss|losses|target|device|state|score|scores|pred"
     r"|preds|info|spec|s|grads?|gradients?|proto|history|histories|results?|metrics?|stats|logs?)$|"
     r"^_*(?-i:is|has|can|should|use|get|set|build|create|make|init|setup|prepare|load|save|export|convert|wrap|unwrap|"
     r"log|print|plot|quantize|freeze|update|register|compute|calc|calculate|reset|sync"
-    r"|lr|dim|num|n|tau|eps|dropout)_|^d_model$",
+    r"|lr|dim|num|n|tau|eps|dropout)_|^d_model$|^model_(validate|dump|construct|copy|rebuild)(_|$)",
     any_case=False,
 )
 CLASS = Spelling(

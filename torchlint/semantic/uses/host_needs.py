@@ -48,11 +48,16 @@ _SIZED = (ops.having("sizes") | {"topk", "range"}) - {"full"}
 """Functions and methods that take how many elements there will be."""
 _FACTORIES = ops.dotted("factory", "sizes")
 _SIZE_WORDS = frozenset(
-    "dim_size num_segments num_nodes num_classes minlength max_num_nodes max_len max_length".split()
+    """dim_size num_segments num_nodes num_edges num_classes minlength max_num_nodes max_len
+    max_length""".split()
 )
 """Arguments that take how many elements there will be, whatever takes them."""
-_LONGEST = regex(r"(^|_)max_?(seq_?)?(len(gth)?|size)s?(_|$)")
-"""What people call the longest length of a batch, which kernels, masks and loops take as a size."""
+_LONGEST = regex(
+    r"(^|_)max_?(seq_?)?(len(gth)?|size)s?(_|$)|^(batch|dim)_size$"
+    r"|^(num|n)_(hyper)?(nodes|edges|graphs|segments|groups|clusters)$"
+)
+"""What people call the longest length of a batch, or the number of a graph's parts, which kernels,
+masks and loops take as a size."""
 _SPELLS = regex(r"^decode(_|$)|(_to_|2)(str|string|text|word|char)s?$")
 """Functions of projects that may make texts of numbers; boxes are decoded too."""
 _TEXT_NAME = regex(r"(^|_)(str|string|text|word|sentence|caption|transcript)s?$")
