@@ -160,6 +160,7 @@ def _construct(module: Module, node: cst.Call) -> tuple[Severity, str | None, bo
     match node.func:
         case cst.Attribute(place, cst.Name("to" | "cuda")) if _is_module(module, place):
             little = has_no_parameters(module, place) or _offloads(module, node, place)
+            little = little or _is_refilled(module, node, place)
             return None if little else (Severity.WARNING, None, False)
         case cst.Attribute(place, cst.Name("train" | "eval")) if _is_module(module, place):
             return None if _is_switched(module, node) else (Severity.INFO, None, True)
@@ -245,6 +246,16 @@ def _offloads(module: Module, node: cst.Call, place: cst.BaseExpression) -> bool
         other.deep_equals(place) and (back or _is_another(module, node, call))
         for call, other, back in _moved(module)
     )
+
+
+def _is_refilled(module: Module, node: cst.Call, place: cst.BaseExpression) -> bool:
+    """Say whether the function, or the loop, that moves a module gives it a part, or copies numbers
+    into one: ``self.local.weight = fresh``."""
+    scope, start = module.loop(node) or module.scope(node), f"{dotted_text(place)}."
+    filled: list[cst.CSTNode] = [each.target for each in module.within(scope, cst.AssignTarget)]
+    calls = module.within(scope, cst.Call)
+    filled += [each.func for each in calls if last_name(each.func) == "copy_"]
+    return any((dotted_text(each) or "").startswith(start) for each in filled)
 
 
 def _moved(module: Module) -> Iterator[tuple[cst.Call, cst.BaseExpression, bool]]:

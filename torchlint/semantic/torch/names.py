@@ -40,6 +40,7 @@ _CANONICAL = {
     "torch.nn.modules.module.Module": "torch.nn.Module",
     "torch.nn.modules.Module": "torch.nn.Module",
     "torch.nn.parameter.Parameter": "torch.nn.Parameter",
+    "torch.nn.parameter.Buffer": "torch.nn.Buffer",
     "torch.nn.modules.loss._Loss": "torch.nn.Module",
     "torch.nn.modules.loss._WeightedLoss": "torch.nn.Module",
     "torch.autograd.no_grad": "torch.no_grad",

@@ -222,16 +222,14 @@ class Functions:
             where = (self.device_of(args[0]) if args else None) or ACCEL
             written = args[0].name if args and args[0].kind == "str" else None
             return Value("device", device=where, name=written if where == ACCEL else None)
-        if name == "torch.nn.Parameter":
+        if name in ("torch.nn.Parameter", "torch.nn.Buffer"):
             data = args[0] if args and args[0].tensor else Value("tensor")
             # A module takes it along; asked for something at once, it lies where its data do.
             above = self.values.tree.parents.get(node)
             alone = isinstance(above, cst.Attribute) or unmoved.kept_apart(self.values.flow, node)
-            return data.but(
-                device=data.device if alone else ACCEL,
-                origin="param",
-                grad=methods.wants_grad(node, 1, otherwise=True),
-            )
+            kept = data.but(device=data.device if alone else ACCEL, origin="buffer")
+            grad = methods.wants_grad(node, 1, otherwise=True)
+            return kept if last == "Buffer" else kept.but(origin="param", grad=grad)
         if name.startswith("torch.cuda.") and last.endswith("Tensor"):
             return Value("tensor", device=CUDA, origin="factory")
         if name in ("torch.from_file", "torch.autograd.Variable"):

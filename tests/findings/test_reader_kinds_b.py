@@ -1,0 +1,75 @@
+"""Kinds of findings that readers of new code called wrong, each with near misses of which they are
+true."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.checking import check
+from tests.semantic.test_unused import project_of
+from torchlint.base.finding import Finding
+from torchlint.catalog.rules import load_catalog
+from torchlint.run.projects import forget
+from torchlint.run.worker import analyse_job
+from torchlint.testing.source import job
+
+DEFAULT = frozenset(info.code for info in load_catalog().rules if info.default)
+
+
+def found(source: str, code: str) -> list[Finding]:
+    """Return the findings of one rule in a file that stands alone."""
+    return [each for each in check(source, codes=DEFAULT).findings if each.code == code]
+
+
+def found_among(root: Path, files: dict[str, str], name: str, code: str) -> list[Finding]:
+    """Return the findings of one rule in a file of a project."""
+    project_of(root, files)
+    forget()
+    asked = job(files[name], name=name, codes=DEFAULT, root=str(root.resolve()))
+    return [each for each in analyse_job(asked).findings if each.code == code]
+
+
+EMBEDDING = """\
+import torch
+from torch import nn
+
+
+class Embedding(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.weights = nn.Parameter(torch.zeros(9, size))
+        self.local = {made}
+
+    def forward(self, x):
+        {filled}
+        return self.local.to(torch.bfloat16)(x)
+
+
+model = Embedding(8).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x in torch.utils.data.DataLoader(list(torch.ones(9, 8)), num_workers=2):
+    loss = model(x.cuda()).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "filled", "told"),
+    [
+        ("nn.Buffer(torch.zeros(9, size))", "self.local.copy_(self.weights[x])", False),
+        ("torch.nn.parameter.Buffer(torch.zeros(9, size))", "self.local.add_(1)", False),
+        ("nn.Linear(8, 8)", "self.local.weight.data.copy_(self.weights[x])", False),
+        ("nn.Linear(8, 8)", "self.local.weight = nn.Parameter(self.weights[x])", False),
+        ("nn.Linear(8, 8)", "self.local.weight.data = self.weights[x]", False),
+        ("nn.Linear(8, 8)", "self.weights.data.copy_(self.local.weight)", True),
+        ("nn.Linear(8, 8)", "self.locals = x", True),
+        ("nn.Linear(8, 8)", "self.local.weight.data.clamp_(0, 1)", True),
+    ],
+)
+def test_what_each_forward_refills_is_not_hoisted(made: str, filled: str, told: bool) -> None:
+    source = EMBEDDING.format(made=made, filled=filled)
+    assert bool(found(source, "TL504")) is told
