@@ -73,3 +73,53 @@ for x in torch.utils.data.DataLoader(list(torch.ones(9, 8)), num_workers=2):
 def test_what_each_forward_refills_is_not_hoisted(made: str, filled: str, told: bool) -> None:
     source = EMBEDDING.format(made=made, filled=filled)
     assert bool(found(source, "TL504")) is told
+
+
+HEADS = """\
+import torch
+from torch import nn
+
+
+class Head(nn.Module):
+    def __init__(self, anchors: torch.Tensor, classes: int):
+        super().__init__()
+        self.anchors: torch.Tensor = anchors
+        self.classes: int = classes
+        {more}
+
+    def forward(self, x):
+        return torch.sigmoid(x) * self.anchors.to(x.device)
+
+
+class Net(nn.Module):
+    def __init__(self, anchors, names):
+        super().__init__()
+        self.anchors = {anchors}
+        self.head = nn.DataParallel({wrapped})
+"""
+
+
+@pytest.mark.parametrize(
+    ("anchors", "wrapped", "more", "told"),
+    [
+        ("torch.from_numpy(anchors)", "Head(self.anchors, len(names))", "", False),
+        ("torch.ones(3)", "Head(self.anchors, 3)", "self.act = nn.ReLU()", False),
+        ("torch.ones(3)", "Head(self.anchors, 3)", "self.b = nn.Buffer(torch.ones(3))", False),
+        ("None", "nn.Softmax(dim=1)", "", False),
+        ("anchors", "Head(self.anchors, 3)", "", True),
+        ("nn.Parameter(torch.ones(2))", "Head(self.anchors, 3)", "", True),
+        ("torch.ones(3)", "Head(self.anchors, 3)", "self.act = nn.PReLU()", True),
+        ("torch.ones(3, requires_grad=True)", "Head(self.anchors, 3)", "", True),
+        (
+            "torch.ones(3)",
+            "Head(self.anchors, 3)",
+            "self.scale = nn.Parameter(torch.ones(1), requires_grad=False)",
+            True,
+        ),
+    ],
+)
+def test_a_network_without_parameters_is_not_replicated(
+    anchors: str, wrapped: str, more: str, told: bool
+) -> None:
+    source = HEADS.format(anchors=anchors, wrapped=wrapped, more=more or "pass")
+    assert bool(found(source, "TL301")) is told

@@ -75,6 +75,11 @@ wrapped.load_state_dict({"module." + key: value for key, value in model.state_di
 wrapped = wrapped.module
 ```
 
+A network without parameters: nothing is replicated, and DistributedDataParallel refuses it.
+```python
+softmax = nn.DataParallel(nn.Softmax(dim=1))
+```
+
 Other strategies of a Lightning trainer.
 ```python
 def build(lightning):
@@ -123,6 +128,7 @@ from torchlint.semantic.code.tree import is_name, targets_of
 from torchlint.semantic.code.updates import is_step
 from torchlint.semantic.torch.spelling import KEPT_STILL, called
 from torchlint.semantic.uses.frozen import frozen_names, made_frozen
+from torchlint.semantic.uses.networks import has_no_parameters
 from torchlint.semantic.values.accelerator import TRAINERS, makes_lightning_trainer, on_tpu
 from torchlint.semantic.values.inferred import is_model_call
 
@@ -203,6 +209,7 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
         or _put_back(module, node)
         or _passed_by(module, node)
         or _asked_for(module, node)
+        or (node.args and has_no_parameters(module, node.args[0].value))
     ):
         return
     if wraps and _one_device(module, node):

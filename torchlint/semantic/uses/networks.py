@@ -241,7 +241,7 @@ def _learns_nothing(module: Module, cls: cst.ClassDef) -> bool:
         if isinstance(assign, (cst.Assign, cst.AnnAssign))
     ]
     return all(
-        inferred(module, assign.value).kind in _PLAIN or has_no_parameters(module, assign.value)
+        _is_plain(inferred(module, assign.value)) or has_no_parameters(module, assign.value)
         for assign in bound
         if assign.value is not None
         and any(
@@ -250,6 +250,13 @@ def _learns_nothing(module: Module, cls: cst.ClassDef) -> bool:
             for kept in module.within(target, cst.Attribute)
         )
     )
+
+
+def _is_plain(value: Value) -> bool:
+    """Say whether what a network keeps is a number or the like, or a tensor that is known to be no
+    parameter."""
+    made = value.tensor and value.grad is False and value.origin in ("factory", "buffer")
+    return made or value.kind in _PLAIN
 
 
 def _is_silent(module: Module, cls: cst.ClassDef) -> bool:
