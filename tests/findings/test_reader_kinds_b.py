@@ -123,3 +123,53 @@ def test_a_network_without_parameters_is_not_replicated(
 ) -> None:
     source = HEADS.format(anchors=anchors, wrapped=wrapped, more=more or "pass")
     assert bool(found(source, "TL301")) is told
+
+
+EPOCH = """\
+import torch
+from torch import nn
+
+
+class Trainer:
+    def __init__(self):
+        self.model = nn.Linear(8, 8).cuda()
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+
+    def train_step(self, x):
+        loss = self.model(x.cuda()).square().mean()
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        return {{"loss": loss.item(), "size": len(x)}}
+
+    def train_epoch(self, loader):
+        keys = ["loss", "size"]
+        kept = {{k: [] for k in keys}}
+        for x in loader:
+            m = self.train_step(x)
+            {asks}
+        return {{k: sum(v) / len(v) for k, v in kept.items()}}
+"""
+LOOPED = """for k in {keys}:
+                if k {op} m:
+                    kept[k].append({value})"""
+
+
+@pytest.mark.parametrize(
+    ("asks", "used"),
+    [
+        (LOOPED.format(keys="keys", op="in", value="m[k]"), None),
+        (LOOPED.format(keys='("loss", "other")', op="in", value="m[k]"), None),
+        (LOOPED.format(keys="keys", op="not in", value="0"), None),
+        ("if m['loss'] > 9:\n                print('high')", "m['loss'] > 9"),
+        ("if m['loss'] in (0, 1):\n                print('high')", "m['loss'] in (0, 1)"),
+        (
+            "name = str(m['loss'])\n            if name in kept:\n                print('high')",
+            "name in kept",
+        ),
+    ],
+)
+def test_a_key_of_a_mapping_is_no_use_of_what_it_holds(asks: str, used: str | None) -> None:
+    (finding,) = found(EPOCH.format(asks=asks), "TL101")
+    assert ("because" in finding.message) is (used is not None)
+    assert used is None or f"`{used}` uses it right away" in finding.message

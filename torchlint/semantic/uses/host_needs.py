@@ -183,10 +183,13 @@ def asks_value(module: Module, place: cst.CSTNode) -> bool:
 def _is_container(module: Module, node: cst.BaseExpression) -> bool:
     match node:
         case cst.Comparison(
-            cst.SimpleString(),
+            (cst.SimpleString() | cst.Name()) as key,
             [cst.ComparisonTarget(cst.In() | cst.NotIn(), table)],
-        ):
-            return inferred(module, table).kind == "dict"
+        ) if inferred(module, key).kind == "str":
+            # A name that a loop binds, not a text that may have been made of the value.
+            made = definitions_of(module, key) if isinstance(key, cst.Name) else []
+            looped = not any(isinstance(each, cst.Assign) for each in made)
+            return looped and inferred(module, table).kind == "dict"
     return inferred(module, node).kind in ("dict", "list", "tuple")
 
 
