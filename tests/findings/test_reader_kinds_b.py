@@ -173,3 +173,64 @@ def test_a_key_of_a_mapping_is_no_use_of_what_it_holds(asks: str, used: str | No
     (finding,) = found(EPOCH.format(asks=asks), "TL101")
     assert ("because" in finding.message) is (used is not None)
     assert used is None or f"`{used}` uses it right away" in finding.message
+
+
+CONV = """\
+import torch
+from torch import nn
+
+
+class Generator(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU())
+
+    def forward(self, x):
+        return self.blocks(x)
+
+
+def restore(model, path):
+    model.load_state_dict(torch.load(path))
+"""
+OTHER = """\
+import torch
+from torch import nn
+
+
+class Generator({base}):
+    def __init__(
+        self,
+        size,
+    ):
+        super().__init__()
+        self.layers = nn.Sequential({layers})
+
+    def forward(self, x):
+        return self.layers(x)
+
+
+class Discriminator(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential({others})
+"""
+CONVS = "nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8)"
+
+
+@pytest.mark.parametrize(
+    ("layers", "others", "told"),
+    [
+        ("nn.Linear(8, 8), nn.Tanh()", "nn.Linear(8, 1)", False),
+        ("nn.Linear(8, 8), nn.Tanh()", CONVS, False),
+        ("nn.Conv2d(3, 8, 3), nn.Tanh()", "nn.Conv2d(3, 8, 3)", False),
+        (CONVS, "nn.Linear(8, 1)", True),
+        ("conv3x3(3, 8), nn.BatchNorm2d(8)", "nn.Linear(8, 1)", True),
+    ],
+)
+def test_another_class_is_a_copy_where_it_has_such_a_layer(
+    layers: str, others: str, told: bool, tmp_path: Path
+) -> None:
+    other = OTHER.format(base="nn.Module", layers=layers, others=others)
+    files = {"conv.py": CONV, "other.py": other}
+    (finding,) = found_among(tmp_path, files, "conv.py", "TL409")
+    assert finding.message.endswith("change both.") is told

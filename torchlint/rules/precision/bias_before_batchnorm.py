@@ -278,7 +278,8 @@ def _fix(module: Module, node: cst.Call) -> Fix | None:
 
 def _keeps_copy(module: Module, cls: str) -> bool:
     """Say whether another file of the project, which need not run with this one, defines a class of
-    the same name, and one of them loads weights: those that this class saves, maybe."""
+    the same name that has convolutions, and one of them loads weights: those that this class saves,
+    maybe."""
     say = module.outside.others_say
     defined = functools.partial(_defines, cls)
     return say(defined, anywhere=True) is True and (
@@ -287,7 +288,10 @@ def _keeps_copy(module: Module, cls: str) -> bool:
 
 
 def _defines(cls: str, text: str) -> bool:
-    return re.search(rf"^[^\S\n]*class\s+{cls}\b", text, re.MULTILINE) is not None
+    """Say whether a file has a class of that name with a convolution, and norms."""
+    body = rf"^([^\S\n]*)class\s+{cls}\b(?:.*\n(?!\1[^\s#)\]}}]))*.*"
+    found = re.finditer(body, text, re.MULTILINE) if "Norm" in text else ()
+    return any("conv" in each[0].lower() for each in found)
 
 
 def _reads_weights(text: str) -> bool:
