@@ -234,3 +234,46 @@ def test_another_class_is_a_copy_where_it_has_such_a_layer(
     files = {"conv.py": CONV, "other.py": other}
     (finding,) = found_among(tmp_path, files, "conv.py", "TL409")
     assert finding.message.endswith("change both.") is told
+
+
+LOSS = """\
+import torch
+from torch import nn
+
+net = nn.Linear(4, 4).cuda()
+
+
+class Distance(nn.Module):
+    def forward(self, x):
+        return (x - torch.zeros(4).cuda()).square().mean()
+
+
+def fit(loader):
+    distance = Distance()
+    for x in loader:
+        distance(net(x.cuda(non_blocking=True))).backward()
+
+
+{used}
+
+
+if __name__ == "__main__":
+    {run}
+"""
+
+
+@pytest.mark.parametrize(
+    ("used", "run", "told"),
+    [
+        ("", "print(torch.load('x'))", "`Distance`"),
+        ("def outer(loader):\n    fit(loader)", "print(torch.load('x'))", "`Distance`"),
+        ("KEPT = 1  # fit(loader)", "print(torch.load('x'))", "`Distance`"),
+        ("", "fit(torch.load('x'))", None),
+        ("def outer(loader):\n    fit(loader)", "outer(torch.load('x'))", None),
+    ],
+)
+def test_what_unused_code_alone_uses(used: str, run: str, told: str | None, tmp_path: Path) -> None:
+    files = {"train.py": LOSS.format(used=used, run=run)}
+    (finding,) = found_among(tmp_path, files, "train.py", "TL102")
+    said = f"Nothing that runs in this program uses {told}."
+    assert finding.message.endswith(said) is (told is not None)

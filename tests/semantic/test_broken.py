@@ -173,7 +173,9 @@ def test_who_would_use_a_definition_is_named(run: str, why: str, tmp_path: Path)
     project_of(tmp_path, {"steps.py": text, "run.py": run, "main.py": "import steps\nprint(steps)"})
     forget()
     found = analyse_job(job(text, name="steps.py", root=str(tmp_path))).findings
-    assert f"nothing in this program uses `train`{why}" in {each.why_hot[0].text for each in found}
+    assert f"nothing that runs in this program uses `train`{why}" in {
+        each.why_hot[0].text for each in found
+    }
 
 
 FAILING = ", as `run.py` fails at import: `steps.py` defines no `gone`"

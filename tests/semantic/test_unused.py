@@ -490,11 +490,13 @@ def test_a_finding_in_what_nothing_uses_says_so(run: str, dead: set[str], tmp_pa
     forget()
     found = analyse_job(job(STEPS, name="steps.py", root=str(tmp_path))).findings
     said = {each.why_hot[0].text for each in found if each.frequency is Frequency.UNUSED}
-    assert said == {f"nothing in this program uses `{name}`" for name in dead}
+    assert said == {f"nothing that runs in this program uses `{name}`" for name in dead}
     graded = {each.severity for each in found if each.frequency is Frequency.UNUSED}
     assert graded == ({Severity.INFO} if dead else set())
     assert all(len(each.why_hot) == 1 for each in found if each.frequency is Frequency.UNUSED)
-    assert all(("uses)" in one.said) is (one.frequency is Frequency.UNUSED) for one in found)
+    assert all(
+        ("Nothing that runs" in one.said) is (one.frequency is Frequency.UNUSED) for one in found
+    )
     others = {each.code for each in found if each.frequency is not Frequency.UNUSED}
     assert ("TL405" in others, "TL105" in others) == ("attend" not in dead, "train" not in dead)
 
@@ -712,5 +714,5 @@ def test_a_finding_says_that_nothing_uses_its_function(
     forget()
     report = analyse_job(job(text, name="train.py", root=str(tmp_path)))
     (finding,) = (each for each in report.findings if each.code == "TL102")
-    assert finding.message.endswith("Nothing in this program uses `run`.") is told
+    assert finding.message.endswith("Nothing that runs in this program uses `run`.") is told
     assert (finding.severity is Severity.INFO) is told

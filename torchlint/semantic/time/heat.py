@@ -74,7 +74,7 @@ def _no_use(module: Module, name: str, node: cst.CSTNode) -> Why:
         if isinstance(each, (cst.FunctionDef, cst.ClassDef)) and each.name.value == last
     )
     tested = module.outside.self_tested(name)
-    who = "only the self-test of its file" if tested else "nothing in this program"
+    who = "only the self-test of its file" if tested else "nothing that runs in this program"
     return Why(f"{who} uses `{name}`", next(homes, node))
 
 
