@@ -277,3 +277,69 @@ def test_what_unused_code_alone_uses(used: str, run: str, told: str | None, tmp_
     (finding,) = found_among(tmp_path, files, "train.py", "TL102")
     said = f"Nothing that runs in this program uses {told}."
     assert finding.message.endswith(said) is (told is not None)
+
+
+DECODER = """\
+import torch
+from torch import nn
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+class Decoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cell = nn.GRUCell(8, 8)
+        self.out = nn.Linear(8, 8)
+
+    def forward(self, x):
+        given = []
+        for _ in range(20):
+            x, attention = self.step(x)
+            given.append(attention)
+        return x, given
+
+    def step(self, x):
+        x = self.cell(x)
+        return x, self.out(x)
+
+
+class Both(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encoder = nn.Linear(8, 8)
+        self.decoder = Decoder()
+
+    def forward(self, x):
+        return self.decoder(self.encoder(x))
+
+
+if __name__ == "__main__":
+    {run}
+    print(out.shape, [each.detach().cpu().numpy() for each in given])
+"""
+TRIES = "model, x = Both().to(device), torch.ones((4, 8)).to(device)\n    out, given = "
+LOADS = "model, x = Both().to(device), torch.load('x').to(device)\n    out, given = "
+OWN = "out, given = Decoder().to(device).forward(torch.randn(4, 8, device=device))"
+EACH = """\
+model = Both().to(device)
+    for x in torch.load('x'):
+        out, given = model.forward(x.to(device))"""
+
+
+@pytest.mark.parametrize(
+    ("run", "told"),
+    [
+        (f"{TRIES}model.forward(x)", False),
+        (TRIES.replace("Both", "Decoder") + "model.forward(x)", False),
+        (
+            "model = Decoder().cuda()\n    out, given = model.forward(torch.zeros(4, 8).cuda())",
+            False,
+        ),
+        (OWN, False),
+        (f"{LOADS}model.forward(x)", True),
+        (EACH, True),
+    ],
+)
+def test_a_forward_that_its_own_file_alone_tries_may_be_trained(run: str, told: bool) -> None:
+    assert bool(found(DECODER.format(run=run), "TL501")) is told

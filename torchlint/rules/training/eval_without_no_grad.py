@@ -152,6 +152,7 @@ from torchlint.rules.training._eval_without_no_grad.inference import (
     may_matter,
     may_run_backward,
     only_evaluated,
+    only_tried,
     serves_training,
     still_by_project,
     switched_off_elsewhere,
@@ -389,6 +390,8 @@ def _is_unused(module: Module, node: cst.Call) -> bool:
     if frozen or still_by_project(module, model) or called_by_framework(module, node):
         return False
     if callers_decide(module, node) or switched_off_elsewhere(module, node):
+        return False
+    if only_tried(module, node) and module.function(node) is not None:
         return False
     if decides_on_autograd(module, node) or may_run_backward(module, node):
         return False

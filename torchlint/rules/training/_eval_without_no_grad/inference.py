@@ -255,6 +255,29 @@ def callers_decide(module: Module, node: cst.Call) -> bool:
 
 
 @question(
+    yes="it is part of a network that only the file's own test of it runs, on what it makes up",
+    no="no test of a network by its own file is all that runs it",
+)
+def only_tried(module: Module, node: cst.Call) -> bool:
+    """Say whether a place is in the methods of networks that nothing runs but what stands under the
+    guard of the file, on a tensor that it makes up: under ``no_grad`` who trains them would get no
+    gradients."""
+    home = module.function(node)
+    if home is None:
+        tried = any(inferred(module, arg.value).origin == "factory" for arg in node.args)
+        return tried and in_main_guard(module, node)
+    cls = module.class_of(home)
+    if cls is None or not is_network(module, cls) or _evaluates_itself(module, home):
+        return False
+    sites = call_sites(module, home)
+    return (
+        bool(sites)
+        and not callers_outside(module, home)
+        and all(only_tried(module, site) for site in sites)
+    )
+
+
+@question(
     yes="another file that calls a method of its name switches autograd off, or decides about it",
     no="no other file that calls a method of its name switches autograd off",
 )
