@@ -18,11 +18,11 @@ a loop that makes a parameter group of each tensor for an optimizer of torch.opt
 hook on each parameter that clips its gradient. It is an `info` where nothing says that the network
 has many parameters: that another package makes it, that its constructor adds layers in a loop, or
 that more than thirty kernels are launched. Silent: `p.data = other`, which binds another tensor and
-launches nothing, a copy between the host and a device, which no list makes faster, an attribute
-that holds the parameters of one layer, perhaps a single tensor, a penalty on one part of a network,
-copies for a torch before 2.1, which has no `torch._foreach_copy_`, where what lies on CUDA has left
-the function, and a program for Apple's device alone, which has no such kernels: there a list is
-taken apart again.
+launches nothing, a copy between the host and a device, which no list makes faster, a network of one
+parameter, an attribute that holds the parameters of one layer, perhaps a single tensor, a penalty
+on one part of a network, copies for a torch before 2.1, which has no `torch._foreach_copy_`, where
+what lies on CUDA has left the function, and a program for Apple's device alone, which has no such
+kernels: there a list is taken apart again.
 
 ## Setup
 ```python
@@ -179,6 +179,8 @@ def check(node: cst.For, module: Module) -> Iterator[Hit]:
     ):
         return
     heat = heat_of(module, node)
+    if _tensors(module, node) == 1:
+        return
     if heat.step or (work in _BY_NATURE and _only_defined(module, node)):
         count = _launches(module, node)
         words = {"work": work.value, "count": str(count)}
@@ -193,11 +195,15 @@ def check(node: cst.For, module: Module) -> Iterator[Hit]:
 def _launches(module: Module, loop: cst.For | cst.CompFor) -> int | None:
     """Return how many kernels a loop over the parameters of a network launches at most: each call
     and each operator in it one for each parameter."""
-    sizes = (parameter_tensors(module, each) for each in _networks(module, loop))
-    tensors = next((size for size in sizes if size is not None), None)
+    tensors = _tensors(module, loop)
     body = loop.body if isinstance(loop, cst.For) else module.parent(loop) or loop
     work = sum(1 for _ in module.within(body, cst.Call, cst.BinaryOperation, cst.AugAssign))
     return tensors * work if tensors else None  # A class without any stands for one with some.
+
+
+def _tensors(module: Module, loop: cst.For | cst.CompFor) -> int | None:
+    sizes = (parameter_tensors(module, each) for each in _networks(module, loop))
+    return next((size for size in sizes if size is not None), None)
 
 
 def _networks(module: Module, loop: cst.For | cst.CompFor) -> Iterator[cst.BaseExpression]:
@@ -246,7 +252,7 @@ def check_hooks(node: cst.Call, module: Module) -> Iterator[Hit]:
 @rule.on(cst.For)
 def check_groups(node: cst.For, module: Module) -> Iterator[Hit]:
     """Find a loop that makes a group of its own of each parameter."""
-    if one_group_each(module, node) and not only_apple(module):
+    if one_group_each(module, node) and _tensors(module, node) != 1 and not only_apple(module):
         yield Hit(node, message=_GROUPS)
 
 

@@ -20,7 +20,8 @@ An `info`, as less is gained:
   which reads from the device whether a gradient is infinite;
 - what a tokenizer makes in the step (`return_tensors=`): the message says where it should be made;
 - what is only copied back to the host, and what nothing reads on the device: it should stay there;
-- what a training step cuts out of an array, `torch.from_numpy(data[i : i + n])`: pin it first;
+- what a training step cuts out of an array, `torch.from_numpy(data[i : i + n])`, or a generator of
+  the project out of what it is given: pin that first;
 - a tensor that the step makes of what only the host has, a list, an array, or what a function of
   the project makes of them, `torch.tensor(labels, device=device)`: the host waits for all that the
   step has launched before; in a forward pass of lists that it makes itself.
@@ -184,6 +185,7 @@ from torchlint.rule import (
 )
 from torchlint.rules.transfer._blocking_batch_copy.batches import (
     blocking_move,
+    cut_by_generator,
     is_part_of_batch,
     only_copied_back,
     unread_copy,
@@ -343,6 +345,9 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
     evaluates = heat_of(module, node).grade is Grade.EVAL
     stays = ends_in_wait(module, node)
     if stays is not None and not heat_of(module, node).train:
+        return
+    if cut_by_generator(module, transfer.source):
+        yield Hit(node, severity=Severity.INFO, message=_SLICED, named=False)
         return
     wait = stays or ends_in_wait(module, node, put_off=True)
     little = memory.unpinned or evaluates or wait is not None

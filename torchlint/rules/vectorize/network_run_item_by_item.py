@@ -14,8 +14,8 @@ step for each item. In a forward pass, a part of the network that gets one slice
 the other, `self.encoder(clip[:, t])`: folded into the batch, all run at once. It is an `info` where
 the items are not known to be of one size, as rows of a tensor or samples of a dataset are.
 
-Silent: a network that is changed, chosen or trained otherwise in each iteration, scales of one
-picture, and pictures and recordings in a file in which nothing brings them to one size.
+Silent: a loss, a network that is changed, chosen or trained otherwise in each iteration, scales of
+one picture, and pictures and recordings in a file in which nothing brings them to one size.
 
 ## Setup
 ```python

@@ -41,14 +41,17 @@ def in_new_memory(module: Module, source: cst.BaseExpression) -> bool:
     no="`{0}` may lie in memory that a loader has pinned",
 )
 def _is_fresh(module: Module, node: cst.BaseExpression | None, at: int | None = None) -> bool:
-    """Say whether an expression is a tensor that torch computes or joins on the host, a view or
-    a cast of one, or what a function of the project makes so; with `at` that element of a tuple."""
+    """Say whether an expression is a tensor that torch computes or joins on the host, that itself,
+    ``Variable(torch.stack(parts))``, a view or a cast of one, or what a function of the project
+    makes so; with `at` that element of a tuple."""
     match node:
         case cst.Tuple(parts) if at is not None and at < len(parts):
             return _is_fresh(module, parts[at].value)
         case cst.Name():
             values = values_of_name(module, node)
             return bool(values) and all(_is_fresh(module, each, its) for each, its in values)
+        case cst.Call(func, [cst.Arg(inner), *_]) if module.name(func) == "torch.autograd.Variable":
+            return _is_fresh(module, inner)
     made = operation_of(module, node)
     if made is not None:
         same = made.name in _VIEWS | _CASTS and bool(made.operands)

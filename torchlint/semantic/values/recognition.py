@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, cast
 import libcst as cst
 
 from torchlint.semantic.code.flow import Flow
-from torchlint.semantic.code.names import Names, dotted_text
-from torchlint.semantic.torch.spelling import MODEL, called
+from torchlint.semantic.code.names import Names, dotted_text, last_part
+from torchlint.semantic.torch.spelling import CRITERION, MODEL, called
 from torchlint.semantic.values.value import CPU, Value
 
 if TYPE_CHECKING:
@@ -95,4 +95,5 @@ class Recognition:
             callee.kind == "module"
             and callee.name != "loss"
             and not (callee.name or "").endswith("Loss")
+            and not called(last_part(func), CRITERION)
         )

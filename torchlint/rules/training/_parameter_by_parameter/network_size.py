@@ -9,7 +9,7 @@ import libcst as cst
 from torchlint.base.regex import regex
 from torchlint.rule import Module, inferred
 from torchlint.semantic.code.scopes import base_names, scopes
-from torchlint.semantic.code.tree import LOOPS
+from torchlint.semantic.code.tree import LOOPS, targets_of
 from torchlint.semantic.question import question
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.frozen import learning_parts, unpacks
@@ -49,6 +49,8 @@ def _parameters_made(module: Module, made: cst.BaseExpression) -> int | None:
     name = module.called(made)
     if name in _NO_WEIGHTS:
         return 0
+    if name == "torch.nn.Parameter":
+        return 1
     if name in _WEIGHT_AND_BIAS:
         return 2
     if name == "torch.nn.Sequential":
@@ -75,8 +77,13 @@ def _of_class(module: Module, cls: cst.ClassDef) -> int | None:
         return None
     parts = [assign for each in family for assign in learning_parts(module, each)]
     looped = any(isinstance(above, LOOPS) for each in parts for above in module.ancestors(each))
-    counts = [_parameters_made(module, each.value) for each in parts if each.value is not None]
-    return None if looped else _sum(counts)
+    counts: dict[str, int | None] = {}
+    for each in parts:
+        targets = " = ".join(module.source_of(target) for target in targets_of(each))
+        made = _parameters_made(module, each.value) if each.value is not None else None
+        both = (counts.get(targets, 0), made)
+        counts[targets] = None if None in both else max(filter(None, both), default=0)
+    return None if looped else _sum(counts.values())
 
 
 def _sum(counts: Iterable[int | None]) -> int | None:

@@ -14,11 +14,17 @@ from torchlint.rules.transfer._blocking_batch_copy.overlaps import changed_later
 from torchlint.rules.transfer._blocking_batch_copy.tensor_origins import lies_with_batch
 from torchlint.semantic.code.flow import call_sites, writes_of
 from torchlint.semantic.code.names import dotted_text
-from torchlint.semantic.code.reaching import assigned_values, definitions_of, readers_of
+from torchlint.semantic.code.reaching import (
+    assigned_value,
+    assigned_values,
+    definitions_of,
+    readers_of,
+)
 from torchlint.semantic.code.scopes import name_outside
 from torchlint.semantic.code.tree import (
     DISPLAYS,
     attr_of,
+    components,
     is_name,
     last_name,
     method_called,
@@ -37,6 +43,7 @@ from torchlint.semantic.device.transfers import (
 from torchlint.semantic.elsewhere import Definition
 from torchlint.semantic.project.asked import said_somewhere
 from torchlint.semantic.question import question
+from torchlint.semantic.time.iterations import loop_sources
 from torchlint.semantic.torch import ops
 from torchlint.semantic.uses.packed_lengths import becomes_lengths
 from torchlint.semantic.values import definitions_behind
@@ -229,6 +236,53 @@ def only_copied_back(module: Module, call: cst.Call) -> bool:
     return False
 
 
+@question(
+    yes="a generator cuts `{0}` out of one tensor", no="no generator is known to cut out `{0}`"
+)
+def cut_by_generator(module: Module, source: cst.BaseExpression) -> bool:
+    """Say whether a loop takes what is moved from a generator of the project, which cuts it out of
+    what it has from before its own loops: no loader makes it."""
+    made = definitions_of(module, source) if isinstance(source, cst.Name) else []
+    return bool(made) and all(
+        isinstance(loop, cst.For) and _gives_cuts(module, loop, module.source_of(source))
+        for loop in made
+    )
+
+
+def _gives_cuts(module: Module, loop: cst.For, name: str) -> bool:
+    for goes in loop_sources(module, loop):
+        target = goes.target
+        parts = list(components(target, cst.Tuple)) if isinstance(target, cst.Tuple) else [target]
+        at = next((i for i, each in enumerate(parts) if is_name(each, name)), None)
+        if at is None or not isinstance(goes.iterated, cst.Call):
+            continue
+        given = [
+            (where, each.value)
+            for where, function in definitions_behind.functions(module, goes.iterated)
+            for each in where.within(function.body, cst.Yield)
+        ]
+        return bool(given) and all(_is_cut(where, each, at, len(parts)) for where, each in given)
+    return False
+
+
+def _is_cut(module: Module, given: cst.CSTNode | None, at: int, parts: int) -> bool:
+    """Say whether what a generator gives, or one of several things, is a slice of what it has from
+    before its loops, and that is not pinned in its file."""
+    if isinstance(given, cst.Tuple) and len(given.elements) == parts:
+        given = given.elements[at].value
+    elif given is None or parts > 1:
+        return False
+    cut = assigned_value(module, given) or given
+    return (
+        isinstance(cut, cst.Subscript)
+        and any(isinstance(each.slice, cst.Slice) for each in cut.slice)
+        and isinstance(cut.value, cst.Name)
+        and bool(module.loops(cut))
+        and older_than_loops(module, cut.value)
+        and ".pin_memory(" not in module.text
+    )
+
+
 @question()
 def unread_copy(module: Module, call: cst.Call) -> bool:
     """Say whether nothing but the copy reads the name to which a copied tensor is bound."""
@@ -296,7 +350,9 @@ def _handed_in(module: Module, source: cst.BaseExpression) -> bool:
     target."""
     source = root_of(source, cst.Subscript)
     function = module.function(source)
-    if not isinstance(source, cst.Name):
+    if not isinstance(source, cst.Name) or any(
+        isinstance(each, cst.CompFor) for each in definitions_of(module, source)
+    ):
         return False
     given = (
         {p.name.value for p in function.params.params if p.name.value != "self"}
