@@ -8,6 +8,7 @@ import textwrap
 import pytest
 
 from tests.checking import fixed
+from torchlint.semantic.uses.assumptions import ERRORS
 
 HEAD = """
 import torch
@@ -260,20 +261,21 @@ def train(loader, optimizer):
 
 
 @pytest.mark.parametrize(
-    ("made", "line", "safe"),
+    ("made", "line", "raises"),
     [
-        ('kept = {"loss": 0.0}', 'kept["loss"] += loss.item()', True),
-        ('kept = {"loss": []}', 'kept["loss"].append(loss.item())', True),
-        ('kept, rest = {"loss": 0.0}, []', 'kept["loss"] += loss.item()', True),
-        ('kept = {"loss": 0.0}', 'kept["los"] += loss.item()', False),
-        ('kept = {"loss": {}}', 'kept["loss"]["first"] += loss.item()', False),
-        ("kept = [0.0]", "kept[0] += loss.item()", False),
+        ('kept = {"loss": 0.0}', 'kept["loss"] += loss.item()', False),
+        ('kept = {"loss": []}', 'kept["loss"].append(loss.item())', False),
+        ('kept, rest = {"loss": 0.0}, []', 'kept["loss"] += loss.item()', False),
+        ('kept = {"loss": 0.0}', 'kept["los"] += loss.item()', True),
+        ('kept = {"loss": {}}', 'kept["loss"]["first"] += loss.item()', True),
+        ("kept = [0.0]", "kept[0] += loss.item()", True),
     ],
 )
 def test_a_key_that_a_dictionary_is_made_with_raises_nothing(
-    made: str, line: str, safe: bool
+    made: str, line: str, raises: bool
 ) -> None:
     text = HEAD + HELD.format(made=made, line=line)
     codes = frozenset({"TL101"})
-    assert "pending_kept" in fixed(text, "unsafe", codes=codes).after
-    assert ("pending_kept" in fixed(text, "safe", codes=codes).after) is safe
+    report = fixed(text, "safe", codes=codes)
+    assert "pending_kept" in report.after
+    assert [ERRORS in each.assumes for each in report.fixes] == [raises]

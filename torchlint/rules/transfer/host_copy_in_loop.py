@@ -202,7 +202,7 @@ from torchlint.rules.transfer._host_copy_in_loop.fixes import (
     taken_apart,
 )
 from torchlint.rules.transfer._host_copy_in_loop.own_uploads import uploaded_by
-from torchlint.semantic.code.reaching import readers_of
+from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.code.tree import COMPREHENSIONS, attr_of, keyword_of
 from torchlint.semantic.data.per_step_use import redraws_bar, used_rarely
 from torchlint.semantic.data.taken_per_iteration import taken_per_iteration
@@ -377,13 +377,15 @@ def check(node: cst.Call, module: Module) -> Iterator[Hit]:
 
 @rule.on(cst.Assign, about=lambda _, node: isinstance(node.targets[0].target, cst.Subscript))
 def check_stored(node: cst.Assign, module: Module) -> Iterator[Hit]:
-    """Find tensors on the device that are written into one of the host, ``outputs[at] = out``."""
+    """Find tensors on the device that are written into one of the host, ``outputs[at] = out``; one
+    that each step makes is to be made on the device (TL102)."""
     match node.targets:
         case [cst.AssignTarget(cst.Subscript(holder))] if (
             on_device(module, node.value) is True
             and (held := inferred(module, holder)).tensor
             and held.device == CPU
             and held.origin == "factory"
+            and not any(heat_of(module, made).hot for made in definitions_of(module, holder))
         ):
             severity = Severity.INFO if heat_of(module, node).grade is Grade.EVAL else None
             words = {"expr": module.shown(node.value)}
