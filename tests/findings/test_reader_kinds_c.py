@@ -1,0 +1,79 @@
+"""Misread kinds of library code, each with near misses: fallbacks off CUDA, waits behind an early
+return, lists that `torch._foreach_*` gives, and lists that a loop reads every few steps."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.findings.test_fresh_misreadings import messages
+
+FALLBACK = """\
+import torch
+from torch import nn
+
+HAS_CLUSTER = find_spec("torch_cluster") is not None
+try:
+    import triton
+    HAS_TRITON = True
+except ImportError:
+    triton = None
+    HAS_TRITON = False
+USE_KERNEL = True
+
+
+def radius_kernel(x, y):
+    return kernel[(4,)](x, y)
+
+
+def radius_plain(x, y):
+    rows = []
+    for b in torch.unique(y):
+        rows.append(x[y == b].mean(0))
+    return torch.stack(rows)
+
+
+def radius(x, y):
+    {lines}
+
+
+class Net(nn.Module):
+    def forward(self, x, y):
+        return radius(x, y)
+"""
+PLAIN = "return radius_plain(x, y)"
+KERNEL = "return radius_kernel(x, y)"
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (("if x.is_cuda:", f"    {KERNEL}", PLAIN), False),
+        (("if not x.is_cuda:", f"    {PLAIN}", KERNEL), False),
+        (("x = x.contiguous()", "if x.is_cuda:", f"    {KERNEL}", PLAIN), False),
+        (("if x.device.type in ['cuda', 'hip']:", f"    {KERNEL}", PLAIN), False),
+        (("if HAS_TRITON and x.is_cuda:", f"    {KERNEL}", PLAIN), False),
+        (("if triton is not None and x.is_cuda:", f"    {KERNEL}", PLAIN), False),
+        (
+            (
+                "if not HAS_CLUSTER and HAS_TRITON and x.device.type == 'cuda':",
+                f"    {KERNEL}",
+                "if not HAS_CLUSTER:",
+                f"    {PLAIN}",
+                "return other(x, y)",
+            ),
+            False,
+        ),
+        ((PLAIN,), True),
+        (("if HAS_TRITON:", f"    {KERNEL}", PLAIN), True),
+        (("if USE_KERNEL and x.is_cuda:", f"    {KERNEL}", PLAIN), True),
+        (("if HAS_TRITON or x.is_cuda:", f"    {PLAIN}", KERNEL), True),
+        (("if not HAS_CLUSTER and x.is_cuda:", f"    {KERNEL}", PLAIN), True),
+        (("if x.is_cuda:", f"    {PLAIN}", KERNEL), True),
+        (("if not x.is_cuda:", "    x = x.cuda()", "    " + PLAIN, PLAIN), True),
+        (("if not x.is_cuda:", "    x = placed(x)", "    " + PLAIN, KERNEL), True),
+    ],
+)
+def test_a_fallback_that_runs_off_cuda(lines: tuple[str, ...], said: bool) -> None:
+    program = FALLBACK.format(lines="\n    ".join(lines))
+    assert bool(messages(program, "TL601")) is said
+    assert said or not messages(program, "TL107")
