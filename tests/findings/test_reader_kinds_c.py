@@ -77,3 +77,38 @@ def test_a_fallback_that_runs_off_cuda(lines: tuple[str, ...], said: bool) -> No
     program = FALLBACK.format(lines="\n    ".join(lines))
     assert bool(messages(program, "TL601")) is said
     assert said or not messages(program, "TL107")
+
+
+KEPT = """\
+class Net(nn.Module):
+    def forward(self, x: torch.Tensor, index: torch.Tensor):
+        if {test}:
+            {leaves}
+        count = int(index.max().item()) + 1
+        self.kept = torch.zeros(count, device=x.device) + x.sum()
+        self.index = index.clone()
+        return self.kept
+
+
+net = Net().to(device)
+for x, index in loader:
+    out = net(x.to(device), index.to(device))
+    out.sum().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "leaves", "named"),
+    [
+        ("torch.equal(self.index, index)", "return self.kept", False),
+        ("self.index is not None and torch.equal(self.index, index)", "return self.kept", False),
+        ("(self.index == index).all()", "x = x + 1; return self.kept + x", False),
+        ("torch.equal(self.index, index)", "raise ValueError(index)", True),
+        ("torch.equal(self.index, index)", "x = x + 1", True),
+    ],
+)
+def test_waits_behind_an_early_return(test: str, leaves: str, named: bool) -> None:
+    found = messages(KEPT.format(test=test, leaves=leaves), "TL602")
+    assert len(found) == 1
+    assert ("as well" in found[0] or "so does" in found[0]) is named
