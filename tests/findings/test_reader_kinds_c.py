@@ -112,3 +112,40 @@ def test_waits_behind_an_early_return(test: str, leaves: str, named: bool) -> No
     found = messages(KEPT.format(test=test, leaves=leaves), "TL602")
     assert len(found) == 1
     assert ("as well" in found[0] or "so does" in found[0]) is named
+
+
+FOREACH = """\
+class Signs(torch.optim.Optimizer):
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            params = [p for p in group["params"] if p.grad is not None]
+            moments = [self.state[p]["moment"] for p in params]
+            update(params, [p.grad for p in params], moments)
+
+
+def update(params, grads, moments):
+    grads = [torch.view_as_real(x) if torch.is_complex(x) else x for x in grads]
+    moments = [x.cuda() for x in moments]
+    updates = {made}
+    {line}
+    torch._foreach_add_(params, updates)
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "line", "said"),
+    [
+        ("torch._foreach_mul(moments, 0.9)", "updates = tuple(u.sign_() for u in updates)", False),
+        ("torch._foreach_mul(grads, 0.9)", "updates = [u.sign() for u in updates]", False),
+        (
+            "torch._foreach_neg(tuple(moments))",
+            "updates = [u * (g > 0) for u, g in zip(updates, grads)]",
+            False,
+        ),
+        ("torch.stack(moments)", "updates = tuple(u.sign_() for u in updates)", True),
+        ("torch.cat(moments) * 0.9", "updates = [u.sign() for u in updates]", True),
+    ],
+)
+def test_a_list_of_tensors_as_the_parameters(made: str, line: str, said: bool) -> None:
+    assert bool(messages(FOREACH.format(made=made, line=line), "TL601")) is said
