@@ -149,3 +149,46 @@ def update(params, grads, moments):
 )
 def test_a_list_of_tensors_as_the_parameters(made: str, line: str, said: bool) -> None:
     assert bool(messages(FOREACH.format(made=made, line=line), "TL601")) is said
+
+
+AVERAGED = """\
+losses, times = [], []
+for step, (x, y) in enumerate(loader):
+    loss = criterion(model(x.to(device)), y.to(device))
+    loss.backward()
+    optimizer.step()
+    losses.append({read})
+    times.append(step)
+    {lines}
+print(len(losses))
+"""
+EVERY = "if step % 50 == 0:"
+
+
+@pytest.mark.parametrize(
+    ("read", "lines", "where"),
+    [
+        (
+            "loss.data.cpu().numpy()",
+            (EVERY, "    print(sum(losses) / len(losses))", "    losses, times = [], []"),
+            "where `step % 50 == 0`",
+        ),
+        (
+            "loss.detach().cpu()",
+            (EVERY, "    print(torch.stack(losses).mean())", "    losses.clear()"),
+            "where `step % 50 == 0`",
+        ),
+        (
+            "loss.detach().cpu()",
+            (EVERY, "    mean = sum(losses) / 50", "    losses = []"),
+            "where `step % 50 == 0`",
+        ),
+        ("loss.detach().cpu()", (EVERY, "    print(step)"), "once after the loop"),
+        ("loss.detach().cpu()", ("seen = len(times)",), "once after the loop"),
+    ],
+)
+def test_a_list_that_is_averaged_every_few_steps(
+    read: str, lines: tuple[str, ...], where: str
+) -> None:
+    (found,) = messages(AVERAGED.format(read=read, lines="\n    ".join(lines)), "TL113")
+    assert where in found
