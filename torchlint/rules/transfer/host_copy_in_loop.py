@@ -205,7 +205,7 @@ from torchlint.rules.transfer._host_copy_in_loop.own_uploads import uploaded_by
 from torchlint.semantic.code.reaching import definitions_of, readers_of
 from torchlint.semantic.code.tree import COMPREHENSIONS, attr_of, keyword_of
 from torchlint.semantic.data.per_step_use import redraws_bar, used_rarely
-from torchlint.semantic.data.taken_per_iteration import taken_per_iteration
+from torchlint.semantic.data.taken_per_iteration import kept_until, taken_per_iteration
 from torchlint.semantic.device.host_reads import HostRead, host_copy
 from torchlint.semantic.device.possible_waits import told_not_to_wait
 from torchlint.semantic.time.heat import inner_loop, loop_in_sight
@@ -303,6 +303,10 @@ PARTNER = (
 RARELY = (
     "`{expr}` copies a GPU tensor to the host every step but is used only where `{test}`; copy it "
     "there."
+)
+KEPT = (
+    "`{expr}` copies a GPU tensor to the host every step, and the list that keeps it is read only "
+    "where `{test}`; collect on the device, and copy all at once there."
 )
 STORED = (
     "`{expr}` is copied from the GPU into a tensor of the host every step, and the host waits for "
@@ -476,7 +480,7 @@ def _hit_for(module: Module, seen: _Seen) -> Hit | None:
         or gives_elements(module, copy)
         or twice is not None
     )
-    rarely = used_rarely(module, whole)
+    rarely, kept_for = used_rarely(module, whole), kept_until(module, node)
     instead = (
         (counts, COUNTED),
         (rarely, RARELY),
@@ -486,6 +490,7 @@ def _hit_for(module: Module, seen: _Seen) -> Hit | None:
         (user, USED),
         (partner, PARTNER),
         (log, LOGGED),
+        (kept_for, KEPT),
         (not loop_in_sight(module, node), NO_LOOP),
     )
     at_once = sized or iterated or computed
@@ -493,7 +498,7 @@ def _hit_for(module: Module, seen: _Seen) -> Hit | None:
         (text for holds, text in instead if holds), None
     )
     named = {"partner": partner, "twice": twice, "user": user and user.func, "log": log}
-    named["test"] = rarely
+    named["test"] = rarely or kept_for
     words = {word: module.shown(each) if each else "" for word, each in named.items()}
     return _hit(module, copy, message, words, spared=spared, by_parts=by_parts, fix=fix)
 

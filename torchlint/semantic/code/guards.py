@@ -72,11 +72,13 @@ class Guards:
                 self._is_step(test, branch) or self._refuses(test, needed)
             ):
                 return test
-        for condition in self.conditions.around(node, until):
+        around = list(self.conditions.around(node, until))
+        for condition in around:
             if (
                 self.self_ending.ends(condition, until)
                 or nothing_to_compute(self.tree, self.names, condition)
                 or only_warns(self.names, condition.branch)
+                or self.off_the_gpu.falls_back(condition, around)
             ):
                 return condition.test
         return None

@@ -11,6 +11,7 @@ from torchlint.base.records import frozen
 from torchlint.base.regex import regex
 from torchlint.semantic.code.conditions import conditions_around
 from torchlint.semantic.code.flow import call_sites
+from torchlint.semantic.code.guards import throttle
 from torchlint.semantic.data.per_step_use import logging_call
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
@@ -63,6 +64,21 @@ def host_takes_per_iteration(module: Module, node: cst.BaseExpression) -> bool:
     of it, in each iteration of the loop that reads it."""
     places = needed_by(module, node, host_needs)
     return any(_is_unconditional(module, node, place) for place in places)
+
+
+@question(
+    yes="the loop reads the list that keeps `{0}` only where `{answer}`",
+    no="no list that the loop reads now and then alone is known to keep `{0}`",
+)
+def kept_until(module: Module, node: cst.BaseExpression) -> cst.BaseExpression | None:
+    """Return the condition under which alone a loop reads the list that a value is appended to:
+    ``if step % 10 == 0: print(mean(losses)); losses = []``."""
+    tests = {
+        throttle(module, each, module.loop(node))
+        for each in _reads_of_list(module, node)
+        if not any(isinstance(above, cst.AssignTarget) for above in module.ancestors(each))
+    }
+    return tests.pop() if len(tests) == 1 else None
 
 
 def _is_unconditional(module: Module, node: cst.BaseExpression, place: cst.CSTNode) -> bool:

@@ -7,10 +7,12 @@ from collections.abc import Collection, Iterator
 
 import libcst as cst
 
+from torchlint.semantic.code.conditions import conditions_around
 from torchlint.semantic.code.flow import call_sites, callees_of
 from torchlint.semantic.code.reaching import definitions_of
 from torchlint.semantic.code.tree import (
     argument_for,
+    last_small,
     method_called,
 )
 from torchlint.semantic.device.host_reads import copies_around, host_copy, scalar_reads
@@ -244,12 +246,27 @@ def waits_besides(
             runs_whenever(module, place, node, inner=True)
             or either_runs_whenever(module, place, every, node)
         )
+        and not _returned_before(module, place, node, iteration)
     ]
     return [
         place
         for place in places
         if not any(module.is_within(place, other) for other in places if other is not place)
     ]
+
+
+def _returned_before(
+    module: Module, place: cst.CSTNode, node: cst.CSTNode, iteration: cst.CSTNode
+) -> bool:
+    """Say whether a place runs only where the test that `node` is a part of is false, as the
+    function returns where it is true: ``if torch.equal(key, self.key): return self.kept``."""
+    return any(
+        not needed
+        and module.is_within(node, test)
+        and isinstance(holder := module.parent(test), cst.If)
+        and isinstance(last_small(holder.body), cst.Return)
+        for test, needed in conditions_around(module, place, iteration)
+    )
 
 
 def waits_of_caller(

@@ -470,6 +470,8 @@ def _several(last: str, node: cst.Call, args: list[Value], result: Value) -> Val
             if args[1].kind not in ("number", "bool"):
                 return Value("?", device=result.device)  # of two, or along a dimension
         return methods.several(result.but(rank=None), last)
+    if last.startswith("_foreach_"):
+        return Value("tuple", item=result.but(rank=None))
     if _asks_for_several(last, node):
         return methods.several(result.but(dtype="int", grad=False, rank=None), last)
     return None
