@@ -389,11 +389,15 @@ def check_stored(node: cst.Assign, module: Module) -> Iterator[Hit]:
             and (held := inferred(module, holder)).tensor
             and held.device == CPU
             and held.origin == "factory"
-            and not any(heat_of(module, made).hot for made in definitions_of(module, holder))
+            and not (isinstance(holder, cst.Name) and _made_in_step(module, holder))
         ):
             severity = Severity.INFO if heat_of(module, node).grade is Grade.EVAL else None
             words = {"expr": module.shown(node.value)}
             yield Hit(node.value, words, severity=severity, message=STORED)
+
+
+def _made_in_step(module: Module, name: cst.Name) -> bool:
+    return any(heat_of(module, made).hot for made in definitions_of(module, name))
 
 
 def _is_needed(module: Module, node: cst.Call, copy: HostRead, whole: cst.CSTNode) -> bool:
