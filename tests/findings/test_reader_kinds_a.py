@@ -1,5 +1,5 @@
 """What readers of findings in unknown projects objected to: remedies that do not fit where a batch
-comes from, what a loss is, how many parameters a network has, and who asks for a prediction."""
+comes from, what a loss is, and how many parameters a network has."""
 
 from __future__ import annotations
 
@@ -177,46 +177,3 @@ ONE = "        self.centers = nn.Parameter(torch.randn(classes, 4))"
 )
 def test_one_parameter_needs_no_list(made: str, told: bool) -> None:
     assert bool(of("TL510", PARAMETERS.format(made=made))) is told
-
-
-PREDICTS = """\
-import torch
-from torch import nn
-
-
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.body = nn.Linear(8, 2)
-
-    def forward(self, x):
-        return self.body(x)
-
-    def {name}(self, x):
-        out = self(x) * torch.ones(2).to(x.device)
-        {line}
-"""
-
-
-@pytest.mark.parametrize(
-    ("code", "name", "line", "after", "told"),
-    [
-        ("TL113", "predict", "return out.cpu()", "", False),
-        ("TL113", "predict", "best, at = out.max(1); return best.cpu(), at", "", False),
-        ("TL113", "predict", "out = out.cpu() / torch.ones(2); return out", "", False),
-        ("TL101", "predict", "return out.mean().item()", "", False),
-        ("TL113", "forward_once", "return out.cpu()", "", True),
-        ("TL101", "forward_once", "return out.mean().item()", "", True),
-        ("TL113", "predict", "self.seen = out.cpu(); return out", "", True),
-        (
-            "TL101",
-            "predict",
-            "return out.mean().item()",
-            "net = Net().cuda()\nfor x in torch.load('data'):\n    net.predict(x)\n",
-            True,
-        ),
-    ],
-)
-def test_a_prediction_is_asked_for(code: str, name: str, line: str, after: str, told: bool) -> None:
-    source = f"{PREDICTS.format(name=name, line=line)}\n\n{after}"
-    assert bool(of(code, source)) is told

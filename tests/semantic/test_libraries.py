@@ -42,7 +42,7 @@ TOKENS = "map(lambda row: tokenizer(row['text']))"
 GRAPH, READ, TRUTH, LOGGED, TOKEN = "TL502", "TL105", "TL602", "TL908", "TL909"
 FOUND = [
     (GRAPH, "from timm.utils import reduce_tensor", "", "total += reduce_tensor(loss, 2)"),
-    (GRAPH, "import timm", "pre = timm.create_model('a').cuda()", "total += pre(x).mean()"),
+    (GRAPH, "import timm", "pre = timm.create_model('a')", "total += pre(x).mean()"),
     (GRAPH, "from timm.loss import JsdCrossEntropy as J", "f = J()", "total += f(out, y)"),
     (
         TRUTH,

@@ -75,11 +75,6 @@ wrapped.load_state_dict({"module." + key: value for key, value in model.state_di
 wrapped = wrapped.module
 ```
 
-A network without parameters: nothing is replicated, and DistributedDataParallel refuses it.
-```python
-softmax = nn.DataParallel(nn.Softmax(dim=1))
-```
-
 Other strategies of a Lightning trainer.
 ```python
 def build(lightning):

@@ -36,7 +36,6 @@ Silent:
 - an offload: kept for the backward pass, fetched again later, put into a replay memory, or said by
   a comment or a docstring to spare the device's memory;
 - what the host computes with in float64;
-- what a method that predicts gives back, where no loop is known that calls it;
 - what is saved, sent away, handed to a queue, made a text or decomposed on the CPU in the same
   step, also by another function of the project;
 - what code takes in the same step of which nothing is known, or for which torch has no function:
@@ -213,7 +212,6 @@ from torchlint.semantic.uses.accumulators import gathered_reads, keeps_its_value
 from torchlint.semantic.uses.assumptions import FRAMES, LOSSES, MEMORY, TORCH
 from torchlint.semantic.uses.environment import for_environment, once_per_episode
 from torchlint.semantic.uses.host_needs import (
-    answers_at_once,
     computed_with,
     decides_to_go_on,
     needed_at_once,
@@ -317,7 +315,7 @@ NO_LOOP = (
     "values of many steps at once."
 )
 TIMED = " `{wait}` waits for the clock of each batch all the same: what is spared is the copy."
-_NEEDS = (becomes_lengths, needed_at_once, decides_to_go_on, offloads, answers_at_once)
+_NEEDS = (becomes_lengths, needed_at_once, decides_to_go_on, offloads)
 """For what a copy has to be made in the step."""
 NOTE = (
     "The values stay on the device: GPU memory grows with the loop, and what reads them later "

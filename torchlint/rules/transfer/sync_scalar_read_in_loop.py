@@ -27,7 +27,6 @@ An `info`, as less or nothing is gained:
 Silent:
 
 - it ends a loop that goes over no batches (decoding, a solver);
-- a method that predicts gives it back, and no loop is known that calls it;
 - the same expression copies what it cuts (`x[:n].tolist()`);
 - code outside of torch needs the one number: an action for an environment
   (`env.step(move.item())`), what an iteration draws, saves or sends, or keeps in an object that
@@ -231,7 +230,6 @@ from torchlint.semantic.uses.assumptions import ACCELERATOR, other_accelerator
 from torchlint.semantic.uses.environment import for_environment, once_per_episode
 from torchlint.semantic.uses.host_elements import host_elements, one_of_older
 from torchlint.semantic.uses.host_needs import (
-    answers_at_once,
     computed_with,
     decides,
     decides_to_go_on,
@@ -425,7 +423,6 @@ def _costs_nothing(module: Module, read: HostRead) -> bool:
         or for_environment(module, read.node)
         or once_per_episode(module, read.node)
         or decides_to_go_on(module, read.node)
-        or answers_at_once(module, read.node)
         or (read.how in ("slice", "index") and copied_at_once(module, read.node))
     )
 

@@ -20,10 +20,9 @@ from torchlint.semantic.code.tree import is_name, keyword_of, last_name, method_
 from torchlint.semantic.elsewhere import Definition
 from torchlint.semantic.module import Module
 from torchlint.semantic.question import question
-from torchlint.semantic.time.heat import callers_outside, heat_of, loop_in_sight
+from torchlint.semantic.time.heat import callers_outside, heat_of
 from torchlint.semantic.time.loops import LoopKind, has_model_call, loop_kind
 from torchlint.semantic.torch import libraries, ops
-from torchlint.semantic.torch.spelling import ACTING, called
 from torchlint.semantic.uses.dominance import is_optional, leaves_loop
 from torchlint.semantic.values.definitions_behind import functions, returned
 from torchlint.semantic.values.inferred import inferred
@@ -478,22 +477,6 @@ def yielded_out(module: Module, node: cst.CSTNode) -> bool:
     """Say whether a generator hands a value out in the iteration of the loop that makes it, here or
     behind all calls that give it back."""
     return any(True for _ in needed_by(module, node, _hands_out, far=True))
-
-
-@question(
-    yes="who asks for one prediction is given `{0}`",
-    no="no method that predicts is known to give back `{0}`",
-)
-def answers_at_once(module: Module, node: cst.CSTNode) -> bool:
-    """Say whether a method that predicts, by its name, gives a value back, and no loop is known
-    that calls it: nobody has other values to wait for."""
-    function = module.function(node)
-    return (
-        function is not None
-        and called(function.name.value, ACTING)
-        and not loop_in_sight(module, node)
-        and any(isinstance(place, cst.Return) for _, place in arrivals(module, node))
-    )
 
 
 def _hands_out(_module: Module, _part: cst.CSTNode, place: cst.CSTNode) -> bool:
