@@ -95,6 +95,8 @@ def test_another_wait_of_the_step_is_named(first: str, last: str, others: str) -
         ("pass", "if step % 100 == 0:\n            hits += score(out, y)"),
         ("pass", "later = lambda: out.max().item()"),
         ("pass", "hits += step > limit and score(out, y)"),
+        ("assert len(x), f'{score(model(x), y)}'", "pass"),
+        ("pass", "assert step < limit, f'nothing in {out[0].max().item()}'"),
     ],
 )
 def test_what_does_not_wait_in_each_step_is_not_named(first: str, last: str) -> None:

@@ -15,6 +15,7 @@ from torchlint.semantic.code.tree import (
     last_small,
     method_called,
 )
+from torchlint.semantic.code.unreached import unreached
 from torchlint.semantic.device.host_reads import copies_around, host_copy, scalar_reads
 from torchlint.semantic.device.value_sized import gathers
 from torchlint.semantic.module import Module
@@ -247,6 +248,7 @@ def waits_besides(
             or either_runs_whenever(module, place, every, node)
         )
         and not _returned_before(module, place, node, iteration)
+        and not unreached(module, place)
     ]
     return [
         place
