@@ -57,6 +57,7 @@ NOTES = [
     ("TL102", "is said by its name alone"),
     ("TL102", "has tensors of its own"),
     ("TL103", "takes no non_blocking"),
+    ("TL103", "under its other names too"),
     ("TL103", "instead of on the host"),
     ("TL103", "other than CUDA"),
     ("TL103", "may be written again before the copy has ended"),
